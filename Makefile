@@ -1,0 +1,86 @@
+# whet: one plain Makefile. `make`, `make test`, `make fixtures FIXTURES=DIR`, `make layers`, `make format-check`.
+# BUILD=DIR builds elsewhere; CC=clang and SANITIZE=address,undefined are honoured.
+CC = gcc
+BUILD = build
+ROOMS = base device ops comm text model rollout train config run
+PACKAGES = libfyaml jansson libpcre2-8 libutf8proc libxxhash
+TEST_PACKAGES = cmocka mpfr
+
+CFLAGS = -O2 -g
+WARNINGS = -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
+# -ffp-contract=off: fused multiply-adds are written, never left to the compiler (docs/numbers.md).
+ALL_CFLAGS = -std=gnu17 $(WARNINGS) -ffp-contract=off -fno-math-errno -pthread -Isrc -I$(BUILD) $(PACKAGE_CFLAGS) $(CFLAGS) $(SANITIZE_FLAGS)
+ifdef SANITIZE
+SANITIZE_FLAGS = -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer
+endif
+
+MISSING := $(shell for p in $(PACKAGES); do pkg-config --exists $$p 2>/dev/null || printf '%s ' $$p; done)
+ifneq ($(MISSING),)
+ifeq ($(filter clean layers format format-check,$(MAKECMDGOALS)),)
+$(error libraries missing: $(MISSING)- run scripts/setup, which installs them or names their packages)
+endif
+endif
+PACKAGE_CFLAGS := $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
+PACKAGE_LIBS := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null)
+TEST_CFLAGS := $(shell pkg-config --cflags $(TEST_PACKAGES) 2>/dev/null)
+TEST_LIBS := $(shell pkg-config --libs $(TEST_PACKAGES) 2>/dev/null)
+
+SOURCES := $(foreach room,$(ROOMS),$(wildcard src/$(room)/*.c))
+OBJECTS := $(SOURCES:src/%.c=$(BUILD)/%.o)
+LIBRARY_OBJECTS := $(filter-out $(BUILD)/run/main.o,$(OBJECTS))
+TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
+HELPERS := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/support/*.c))
+FIXTURE_OBJECTS := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/fixtures/*.c))
+
+all: $(BUILD)/whet
+
+# One kernel body, built once per instruction set and chosen at run time (src/ops/kernels.h).
+$(BUILD)/ops/kernels_scalar.o: CFLAGS += -O3
+$(BUILD)/ops/kernels_avx2.o: CFLAGS += -O3 -mavx2 -mfma -mf16c
+$(BUILD)/ops/kernels_avx512.o: CFLAGS += -O3 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl
+
+$(BUILD)/%.o: src/%.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
+
+$(BUILD)/tests/%.o: tests/%.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(TEST_CFLAGS) -Itests -MMD -MP -c $< -o $@
+
+$(BUILD)/libwhet.a: $(LIBRARY_OBJECTS)
+	@rm -f $@
+	ar rcs $@ $^
+
+$(BUILD)/whet: $(BUILD)/run/main.o $(BUILD)/libwhet.a
+	$(CC) $(SANITIZE_FLAGS) -pthread -o $@ $^ $(PACKAGE_LIBS) -lm
+
+$(TESTS): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(HELPERS) $(BUILD)/libwhet.a
+	$(CC) $(SANITIZE_FLAGS) -pthread -o $@ $^ $(TEST_LIBS) $(PACKAGE_LIBS) -lm
+
+$(BUILD)/fixtures: $(FIXTURE_OBJECTS) $(HELPERS) $(BUILD)/libwhet.a
+	$(CC) $(SANITIZE_FLAGS) -pthread -o $@ $^ $(PACKAGE_LIBS) -lm
+
+# Runs every unit test, the fixtures kept in tests/data and the end-to-end scripts; closes with "N passed, N failed".
+test: all $(TESTS) $(BUILD)/fixtures
+	BUILD=$(BUILD) sh tests/run.sh
+
+# Runs every kind of case found in FIXTURES (laid out as tests/data) against the built code.
+FIXTURES = tests/data
+fixtures: $(BUILD)/fixtures
+	$(BUILD)/fixtures $(FIXTURES)
+
+# A room includes itself and the rooms above it in ROOMS, never below; file stems are unique.
+layers:
+	sh scripts/layers $(ROOMS)
+
+FORMATTED = $(wildcard src/*/*.[ch] src/*/*.inc tests/*.[ch] tests/*/*.[ch])
+format:
+	clang-format -i $(FORMATTED)
+format-check:
+	clang-format --dry-run -Werror $(FORMATTED)
+
+clean:
+	rm -rf $(BUILD)
+
+.PHONY: all test fixtures layers format format-check clean
+-include $(OBJECTS:.o=.d) $(TESTS:=.d) $(HELPERS:.o=.d) $(FIXTURE_OBJECTS:.o=.d)

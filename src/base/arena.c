@@ -1,0 +1,79 @@
+#include "base/arena.h"
+
+#include "base/error.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ALIGNMENT = 64, FIRST_BLOCK = 1 << 16 };
+
+struct ArenaBlock {
+    ArenaBlock *older;
+    size_t capacity, used; // bytes of the payload, which starts ALIGNMENT bytes behind the header
+};
+
+static char *payload(ArenaBlock *block) {
+    return (char *)block + ALIGNMENT;
+}
+
+static ArenaBlock *block_open(size_t capacity, ArenaBlock *older) {
+    CHECK(capacity <= SIZE_MAX - 2 * ALIGNMENT, "%zu bytes", capacity);
+    capacity = (capacity + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    ArenaBlock *block = aligned_alloc(ALIGNMENT, ALIGNMENT + capacity);
+    CHECK(block, "out of host memory: %zu bytes asked for", capacity);
+    *block = (ArenaBlock){.older = older, .capacity = capacity};
+    return block;
+}
+
+void *arena_alloc(Arena *arena, size_t bytes) {
+    _Static_assert(sizeof(ArenaBlock) <= ALIGNMENT, "the header fits before the payload");
+    CHECK(bytes <= SIZE_MAX / 2, "%zu bytes", bytes);
+    bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    ArenaBlock *block = arena->newest;
+    if (!block || block->capacity - block->used < bytes) {
+        size_t grown = block ? block->capacity * 2 : FIRST_BLOCK;
+        arena->newest = block = block_open(bytes > grown ? bytes : grown, block);
+    }
+    void *memory = payload(block) + block->used;
+    block->used += bytes;
+    return memset(memory, 0, bytes);
+}
+
+char *arena_bytes(Arena *arena, const void *data, size_t size) {
+    char *copy = arena_alloc(arena, size + 1);
+    if (size) memcpy(copy, data, size);
+    return copy;
+}
+
+char *arena_string(Arena *arena, const char *text) {
+    return arena_bytes(arena, text, strlen(text));
+}
+
+char *arena_format(Arena *arena, const char *format, ...) {
+    va_list arguments, again;
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    CHECK(length >= 0, "format %s", format);
+    char *text = arena_alloc(arena, (size_t)length + 1);
+    vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
+    return text;
+}
+
+void arena_reset(Arena *arena) {
+    if (!arena->newest) return;
+    Arena rest = {.newest = arena->newest->older};
+    arena_close(&rest);
+    arena->newest->older = NULL;
+    arena->newest->used = 0;
+}
+
+void arena_close(Arena *arena) {
+    while (arena->newest) {
+        ArenaBlock *older = arena->newest->older;
+        free(arena->newest);
+        arena->newest = older;
+    }
+}

@@ -1,0 +1,34 @@
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+bool error_set(Error *error, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(error->text, sizeof error->text, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+bool error_prefix(Error *error, const char *format, ...) {
+    char old[sizeof error->text];
+    memcpy(old, error->text, sizeof old);
+    va_list arguments;
+    va_start(arguments, format);
+    int used = vsnprintf(error->text, sizeof error->text, format, arguments);
+    va_end(arguments);
+    if (used >= 0 && (size_t)used < sizeof error->text) snprintf(error->text + used, sizeof error->text - (size_t)used, "%s", old);
+    return false;
+}
+
+_Noreturn void error_abort(const char *file, int line, const char *condition, const char *format, ...) {
+    fprintf(stderr, "whet: internal error at %s:%d: %s: ", file, line, condition);
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    abort();
+}

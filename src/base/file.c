@@ -1,0 +1,167 @@
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool fail(Error *error, const char *path, const char *action) {
+    return error_set(error, "%s: cannot %s: %s", path, action, strerror(errno));
+}
+
+static bool open_regular(int *descriptor, size_t *size, const char *path, Error *error) {
+    struct stat info;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return fail(error, path, "open");
+    if (fstat(fd, &info)) {
+        fail(error, path, "stat");
+        close(fd);
+        return false;
+    }
+    if (!S_ISREG(info.st_mode)) {
+        close(fd);
+        return error_set(error, "%s: not a regular file", path);
+    }
+    *descriptor = fd;
+    *size = (size_t)info.st_size;
+    return true;
+}
+
+bool file_map(FileMap *map, const char *path, Error *error) {
+    *map = (FileMap){0};
+    int fd;
+    size_t size;
+    if (!open_regular(&fd, &size, path, error)) return false;
+    void *data = NULL;
+    if (size) {
+        data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (data == MAP_FAILED) {
+            fail(error, path, "map");
+            close(fd);
+            return false;
+        }
+    }
+    close(fd);
+    *map = (FileMap){.data = data, .size = size};
+    return true;
+}
+
+void file_unmap(FileMap *map) {
+    if (map->data) munmap((void *)(uintptr_t)map->data, map->size);
+    *map = (FileMap){0};
+}
+
+bool file_read(char **text, size_t *size, Arena *arena, const char *path, Error *error) {
+    FileMap map;
+    if (!file_map(&map, path, error)) return false;
+    *text = arena_bytes(arena, map.data, map.size);
+    if (size) *size = map.size;
+    file_unmap(&map);
+    return true;
+}
+
+bool file_exists(const char *path) {
+    return access(path, F_OK) == 0;
+}
+
+bool file_is_folder(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+static bool write_all(int fd, const void *data, size_t size) {
+    const char *at = data;
+    while (size) {
+        ssize_t n = write(fd, at, size);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return false;
+        at += n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+static bool sync_parent(const char *path, Error *error) {
+    char parent[4096];
+    snprintf(parent, sizeof parent, "%s", path);
+    char *slash = strrchr(parent, '/');
+    if (slash == parent) slash[1] = 0;
+    else if (slash) *slash = 0;
+    else strcpy(parent, ".");
+    return file_sync(parent, error);
+}
+
+bool file_write(const char *path, const void *data, size_t size, Error *error) {
+    char aside[4096];
+    int length = snprintf(aside, sizeof aside, "%s.tmp", path);
+    if (length < 0 || (size_t)length >= sizeof aside) return error_set(error, "%s: path too long", path);
+    int fd = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0) return fail(error, path, "write");
+    bool good = write_all(fd, data, size) && fsync(fd) == 0;
+    if (!good) fail(error, path, "write");
+    if (close(fd) && good) good = fail(error, path, "write");
+    if (!good) {
+        unlink(aside);
+        return false;
+    }
+    return file_rename(aside, path, error);
+}
+
+bool file_append_line(const char *path, const char *line, Error *error) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (fd < 0) return fail(error, path, "append");
+    size_t length = strlen(line);
+    char *copy = malloc(length + 2);
+    CHECK(copy, "out of host memory: %zu bytes", length);
+    memcpy(copy, line, length);
+    memcpy(copy + length, "\n", 2);
+    bool good = write_all(fd, copy, length + 1);
+    if (!good) fail(error, path, "append");
+    free(copy);
+    if (close(fd) && good) good = fail(error, path, "append");
+    return good;
+}
+
+bool file_make_folders(const char *path, Error *error) {
+    char part[4096];
+    int length = snprintf(part, sizeof part, "%s", path);
+    if (length <= 0 || (size_t)length >= sizeof part) return error_set(error, "%s: not a usable folder name", path);
+    for (char *at = part + 1;; at++) {
+        char here = *at;
+        if (here && here != '/') continue;
+        *at = 0;
+        if (mkdir(part, 0777) && errno != EEXIST) return fail(error, path, "make the folder");
+        *at = here;
+        if (!here) break;
+    }
+    return file_is_folder(path) || error_set(error, "%s: exists and is not a folder", path);
+}
+
+bool file_sync(const char *path, Error *error) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return fail(error, path, "open");
+    bool good = fsync(fd) == 0 || errno == EINVAL; // EINVAL: a file system that cannot sync folders
+    if (!good) fail(error, path, "sync");
+    close(fd);
+    return good;
+}
+
+bool file_rename(const char *from, const char *to, Error *error) {
+    if (rename(from, to)) return fail(error, to, "rename into place");
+    return sync_parent(to, error);
+}
+
+static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *walk) {
+    (void)info, (void)kind, (void)walk;
+    return remove(path);
+}
+
+bool file_remove_tree(const char *path, Error *error) {
+    struct stat info;
+    if (lstat(path, &info)) return errno == ENOENT || fail(error, path, "remove");
+    return nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS) == 0 || fail(error, path, "remove");
+}

@@ -1,0 +1,28 @@
+// Files: whole reads, read-only maps, and writes that a reader sees entirely or not at all.
+#pragma once
+#include "base/arena.h"
+#include "base/error.h"
+
+// A read-only map of a whole file. An empty file has data NULL and size 0.
+typedef struct FileMap {
+    const uint8_t *data;
+    size_t size;
+} FileMap;
+
+bool file_map(FileMap *map, const char *path, Error *error);
+void file_unmap(FileMap *map); // accepts a zero-initialised map
+
+// Reads the file into the arena with a 0 byte behind it; *size (may be NULL) is its length without that byte.
+bool file_read(char **text, size_t *size, Arena *arena, const char *path, Error *error);
+
+bool file_exists(const char *path);
+bool file_is_folder(const char *path);
+
+// Writes beside path, fsyncs, renames over path and fsyncs the folder.
+bool file_write(const char *path, const void *data, size_t size, Error *error);
+bool file_append_line(const char *path, const char *line, Error *error); // one write(2) of line and "\n"
+
+bool file_make_folders(const char *path, Error *error); // like mkdir -p
+bool file_sync(const char *path, Error *error);         // fsync of a file or folder by name
+bool file_rename(const char *from, const char *to, Error *error); // rename, then fsync of to's folder
+bool file_remove_tree(const char *path, Error *error);  // a missing path is fine; never follows links

@@ -1,0 +1,17 @@
+// JSON files through jansson, with messages that name the file.
+#pragma once
+#include "base/error.h"
+
+#include <jansson.h>
+
+// Reads a whole JSON file. The caller owns *value (json_decref).
+bool jsonio_read(json_t **value, const char *path, Error *error);
+
+// Writes atomically (file_write), indented, keys in insertion order.
+bool jsonio_write(const json_t *value, const char *path, Error *error);
+
+// Appends one compact line to a JSONL file.
+bool jsonio_append(const json_t *value, const char *path, Error *error);
+
+// A real that stays valid JSON: NaN and infinities become the strings "nan", "inf", "-inf". New reference.
+json_t *jsonio_real(double value);
