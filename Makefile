@@ -9,7 +9,7 @@ TEST_PACKAGES = cmocka mpfr
 CFLAGS = -O2 -g
 WARNINGS = -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
 # -ffp-contract=off: fused multiply-adds are written, never left to the compiler (docs/numbers.md).
-ALL_CFLAGS = -std=gnu17 $(WARNINGS) -ffp-contract=off -fno-math-errno -pthread -Isrc -I$(BUILD) $(PACKAGE_CFLAGS) $(CFLAGS) $(SANITIZE_FLAGS)
+ALL_CFLAGS = -std=gnu17 -D_GNU_SOURCE $(WARNINGS) -ffp-contract=off -fno-math-errno -pthread -Isrc -I$(BUILD) $(PACKAGE_CFLAGS) $(CFLAGS) $(SANITIZE_FLAGS)
 ifdef SANITIZE
 SANITIZE_FLAGS = -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer
 endif

@@ -15,8 +15,8 @@ typedef struct Arena {
 void *arena_alloc(Arena *arena, size_t bytes);
 #define arena_array(arena, type, count) ((type *)arena_alloc((arena), sizeof(type) * (size_t)(count)))
 
-char *arena_string(Arena *arena, const char *text);                 // a copy
-char *arena_bytes(Arena *arena, const void *data, size_t size);     // a copy with a 0 byte behind it
+char *arena_string(Arena *arena, const char *text);             // a copy
+char *arena_bytes(Arena *arena, const void *data, size_t size); // a copy with a 0 byte behind it
 char *arena_format(Arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 void arena_reset(Arena *arena); // forgets everything, keeps the newest block for reuse

@@ -19,7 +19,8 @@ bool error_prefix(Error *error, const char *format, ...) {
     va_start(arguments, format);
     int used = vsnprintf(error->text, sizeof error->text, format, arguments);
     va_end(arguments);
-    if (used >= 0 && (size_t)used < sizeof error->text) snprintf(error->text + used, sizeof error->text - (size_t)used, "%s", old);
+    if (used >= 0 && (size_t)used < sizeof error->text)
+        snprintf(error->text + used, sizeof error->text - (size_t)used, "%s", old);
     return false;
 }
 

@@ -89,9 +89,12 @@ static bool sync_parent(const char *path, Error *error) {
     char parent[4096];
     snprintf(parent, sizeof parent, "%s", path);
     char *slash = strrchr(parent, '/');
-    if (slash == parent) slash[1] = 0;
-    else if (slash) *slash = 0;
-    else strcpy(parent, ".");
+    if (slash == parent)
+        slash[1] = 0;
+    else if (slash)
+        *slash = 0;
+    else
+        strcpy(parent, ".");
     return file_sync(parent, error);
 }
 

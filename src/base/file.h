@@ -22,7 +22,7 @@ bool file_is_folder(const char *path);
 bool file_write(const char *path, const void *data, size_t size, Error *error);
 bool file_append_line(const char *path, const char *line, Error *error); // one write(2) of line and "\n"
 
-bool file_make_folders(const char *path, Error *error); // like mkdir -p
-bool file_sync(const char *path, Error *error);         // fsync of a file or folder by name
+bool file_make_folders(const char *path, Error *error);           // like mkdir -p
+bool file_sync(const char *path, Error *error);                   // fsync of a file or folder by name
 bool file_rename(const char *from, const char *to, Error *error); // rename, then fsync of to's folder
-bool file_remove_tree(const char *path, Error *error);  // a missing path is fine; never follows links
+bool file_remove_tree(const char *path, Error *error);            // a missing path is fine; never follows links

@@ -8,7 +8,7 @@ void log_set_level(LogLevel level); // the program's only global mutable state
 
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));    // shown from LOG_NORMAL
 void log_verbose(const char *format, ...) __attribute__((format(printf, 1, 2))); // shown from LOG_VERBOSE
-void log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));    // "warning: …", shown from LOG_WARNINGS
+void log_warn(const char *format, ...) __attribute__((format(printf, 1, 2))); // "warning: …", shown from LOG_WARNINGS
 
 double log_seconds(void); // monotonic clock
 
