@@ -1,0 +1,78 @@
+#include "device/device.h"
+
+enum { ALIGNMENT = 64 };
+
+static size_t padded(size_t bytes) {
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+Tensor device_tensor_raw(Device *device, MemoryTag tag, DType dtype, int rank, const int64_t *sizes) {
+    CHECK(rank >= 1 && rank <= TENSOR_MAX_RANK, "rank %d", rank);
+    Tensor tensor = {.dtype = dtype, .rank = rank, .tag = tag};
+    int64_t count = 1;
+    for (int i = 0; i < rank; i++) {
+        tensor.size[i] = sizes[i];
+        CHECK(sizes[i] >= 0 && !__builtin_mul_overflow(count, sizes[i], &count) && count < INT64_MAX / 8,
+              "size %d is %lld", i, (long long)sizes[i]);
+    }
+    size_t bytes = padded((size_t)count * dtype_size(dtype));
+    if (!bytes) bytes = ALIGNMENT;
+    ledger_take(&device->ledger, tag, bytes);
+    if (device->kind == DEVICE_PLAN) {
+        tensor.data = (void *)(device->next_address += bytes);
+        return tensor;
+    }
+    tensor.data = aligned_alloc(ALIGNMENT, bytes);
+    CHECK(tensor.data, "out of memory: %zu bytes asked for %s in phase %s, %llu alive", bytes, ledger_tag_name(tag),
+          ledger_phase_name(device->ledger.phase), (unsigned long long)device->ledger.live_total);
+    return tensor;
+}
+
+Tensor device_tensor(Device *device, MemoryTag tag, DType dtype, int rank, const int64_t *sizes) {
+    Tensor tensor = device_tensor_raw(device, tag, dtype, rank, sizes);
+    if (device->kind == DEVICE_CPU) memset(tensor.data, 0, tensor_bytes(&tensor));
+    return tensor;
+}
+
+void device_release(Device *device, Tensor *tensor) {
+    if (!tensor->data) return;
+    size_t bytes = padded(tensor_bytes(tensor));
+    ledger_give(&device->ledger, tensor->tag, bytes ? bytes : ALIGNMENT);
+    if (device->kind == DEVICE_CPU) free(tensor->data);
+    *tensor = (Tensor){0};
+}
+
+void device_close(Device *device) {
+    CHECK(device->ledger.live_total == 0, "%llu bytes were not released",
+          (unsigned long long)device->ledger.live_total);
+    ledger_close(&device->ledger);
+}
+
+int64_t tensor_count(const Tensor *tensor) {
+    int64_t count = 1;
+    for (int i = 0; i < tensor->rank; i++) count *= tensor->size[i];
+    return count;
+}
+
+size_t tensor_bytes(const Tensor *tensor) {
+    return (size_t)tensor_count(tensor) * dtype_size(tensor->dtype);
+}
+
+Tensor tensor_rows(const Tensor *tensor, int64_t first, int64_t count) {
+    CHECK(first >= 0 && count >= 0 && first + count <= tensor->size[0], "rows %lld + %lld of %lld", (long long)first,
+          (long long)count, (long long)tensor->size[0]);
+    Tensor view = *tensor;
+    size_t row = tensor->size[0] ? tensor_bytes(tensor) / (size_t)tensor->size[0] : 0;
+    view.data = (char *)tensor->data + row * (size_t)first;
+    view.size[0] = count;
+    return view;
+}
+
+Tensor tensor_reshape(const Tensor *tensor, int rank, const int64_t *sizes) {
+    CHECK(rank >= 1 && rank <= TENSOR_MAX_RANK, "rank %d", rank);
+    Tensor view = {.data = tensor->data, .dtype = tensor->dtype, .rank = rank, .tag = tensor->tag};
+    for (int i = 0; i < rank; i++) view.size[i] = sizes[i];
+    CHECK(tensor_count(&view) == tensor_count(tensor), "%lld elements from %lld", (long long)tensor_count(&view),
+          (long long)tensor_count(tensor));
+    return view;
+}

@@ -1,0 +1,47 @@
+// Where tensors live. `cpu` holds them in memory; `plan` keeps the same account and allocates nothing, so that a step
+// run on it tells its peak to the byte (docs/memory.md).
+#pragma once
+#include "base/error.h"
+#include "device/dtype.h"
+#include "device/ledger.h"
+
+// Shape letters used in names, sizes slowest first: T tokens, D model, H query heads, K key/value heads, E head size,
+// F feed-forward, V vocabulary, L layers, B sequences, P prompts, G samples a prompt, R ranks.
+enum { TENSOR_MAX_RANK = 4 };
+
+// A contiguous row-major array. Views share data and have no tag: only the tensor that device_tensor made is released.
+typedef struct Tensor {
+    void *data; // cpu: aligned to 64 bytes; plan: an address that is never mapped
+    DType dtype;
+    int rank;
+    int64_t size[TENSOR_MAX_RANK]; // size[0] slowest
+    MemoryTag tag;
+} Tensor;
+
+typedef enum DeviceKind { DEVICE_CPU, DEVICE_PLAN } DeviceKind;
+
+typedef struct Device {
+    DeviceKind kind;
+    Ledger ledger;
+    uintptr_t next_address; // plan only
+} Device;
+
+// Zero-initialised elements (plan: none). Ends the program when memory is out, naming tag and bytes.
+Tensor device_tensor(Device *device, MemoryTag tag, DType dtype, int rank, const int64_t *sizes);
+#define DEVICE_TENSOR(device, tag, dtype, ...)                                                                         \
+    device_tensor((device), (tag), (dtype), (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                 \
+                  (const int64_t[]){__VA_ARGS__})
+// As device_tensor, without zeroing: for tensors that are written before they are read.
+Tensor device_tensor_raw(Device *device, MemoryTag tag, DType dtype, int rank, const int64_t *sizes);
+#define DEVICE_TENSOR_RAW(device, tag, dtype, ...)                                                                     \
+    device_tensor_raw((device), (tag), (dtype), (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),             \
+                      (const int64_t[]){__VA_ARGS__})
+void device_release(Device *device, Tensor *tensor); // leaves *tensor zero; accepts a zero tensor
+void device_close(Device *device);                   // every tensor must have been released
+
+int64_t tensor_count(const Tensor *tensor); // elements
+size_t tensor_bytes(const Tensor *tensor);
+Tensor tensor_rows(const Tensor *tensor, int64_t first, int64_t count);      // view of rows along size[0]
+Tensor tensor_reshape(const Tensor *tensor, int rank, const int64_t *sizes); // view, same number of elements
+#define TENSOR_RESHAPE(tensor, ...)                                                                                    \
+    tensor_reshape((tensor), (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__})

@@ -1,0 +1,56 @@
+// Operations on rows of tokens. Inputs and outputs may be F32, BF16 or F16 in any mix unless said otherwise.
+#pragma once
+#include "ops/ops.h"
+
+// y_TD[t] = table_VD[ids[t]]. ids are host memory, 0 <= id < V (CHECKed).
+void embedding_forward(Ops *ops, Tensor *y_TD, const Tensor *table_VD, const int32_t *ids);
+
+// dtable_UD[rows[t]] += dy_TD[t] (fp32, tokens ascending). rows is host memory.
+void embedding_backward(Ops *ops, Tensor *dtable_UD, const Tensor *dy_TD, const int32_t *rows);
+
+// out_TD[i] = x_SD[rows[i]]: picks rows (host indices), converting the dtype.
+void rows_gather(Ops *ops, Tensor *out_TD, const Tensor *x_SD, const int32_t *rows);
+
+// out_SD[rows[i]] = x_TD[i], rows distinct; other rows of out are left alone.
+void rows_scatter(Ops *ops, Tensor *out_SD, const Tensor *x_TD, const int32_t *rows);
+
+// y = x · rsqrt(mean(x²) + eps) · w, in fp32, rounded once (Zhang & Sennrich 2019; Llama). mean: lanes over D.
+void rms_norm_forward(Ops *ops, Tensor *y_TD, const Tensor *x_TD, const Tensor *w_D, float eps);
+
+// dx_TD = residual_TD (NULL: 0) + gradient of rms_norm; dw_D += Σ_t dy·x·rstd (fp32, tokens ascending, going on from what is
+// there). dw_D may be NULL. dx may be the same tensor as residual.
+void rms_norm_backward(Ops *ops, Tensor *dx_TD, Tensor *dw_D, const Tensor *dy_TD, const Tensor *x_TD,
+                       const Tensor *w_D, const Tensor *residual_TD, float eps);
+
+// out = a + b, elementwise. out may be a or b when the dtypes agree.
+void rows_add(Ops *ops, Tensor *out, const Tensor *a, const Tensor *b);
+
+// out = in, rounded to out's dtype. Returns how many finite inputs became infinite (fp16 overflow), 0 on plan.
+int64_t rows_cast(Ops *ops, Tensor *out, const Tensor *in);
+
+// act_TF = silu(gate) · up, where gate_up_T2F holds gate in columns 0..F-1 and up in F..2F-1. silu(x) = x / (1 + exp(−x)).
+void swiglu_forward(Ops *ops, Tensor *act_TF, const Tensor *gate_up_T2F);
+void swiglu_backward(Ops *ops, Tensor *dgate_up_T2F, const Tensor *dact_TF, const Tensor *gate_up_T2F);
+
+// Rotates the first `heads` heads of every row in place: columns j and j + E/2 of a head are one pair ("rotate half").
+// x_TC has C >= heads·E columns. cos_sin_PE holds for each position E/2 cosines, then E/2 sines (fp32). positions are host
+// memory. inverse rotates back (the gradient).
+void rope_apply(Ops *ops, Tensor *x_TC, const Tensor *cos_sin_PE, const int32_t *positions, int64_t heads,
+                int64_t head_dim, bool inverse);
+
+// Fills cos_sin_PE[p] for positions 0..P-1 from E/2 inverse frequencies (host): angle = (float)p · inv_freq[i] rounded to
+// fp32, cosine and sine by our own routine (double inside, the same on every machine), rounded to fp32.
+void rope_table(Ops *ops, Tensor *cos_sin_PE, const float *inv_freq);
+
+// Σ x² over all elements: doubles, fixed blocks of 4096 elements, blocks added in order. 0 on plan.
+double rows_square_sum(Ops *ops, const Tensor *x);
+int64_t rows_count_nonfinite(Ops *ops, const Tensor *x); // NaN and infinite elements; 0 on plan
+
+// One AdamW update (Loshchilov & Hutter 2019, as torch.optim.AdamW): with g = gradient · gradient_scale,
+//   w *= 1 − lr·wd;  m = β1·m + (1−β1)·g;  v = β2·v + (1−β2)·g²;  w −= (lr/(1−β1^t)) · m / (sqrt(v)/sqrt(1−β2^t) + eps).
+// All tensors F32 and of one size. step t starts at 1. Scalars are doubles rounded once to fp32 where torch's CPU kernel does.
+typedef struct AdamwStep {
+    double lr, beta1, beta2, eps, weight_decay, gradient_scale;
+    int64_t step;
+} AdamwStep;
+void adamw_update(Ops *ops, Tensor *w, Tensor *m, Tensor *v, const Tensor *gradient, AdamwStep step);

@@ -1,0 +1,41 @@
+// Log-probabilities: the one function that sampler and trainer share.
+//
+// A row of fp32 logits x is divided by the temperature (t ≠ 1), filtered (top-k, then top-p on what is left), and
+//   log p(v) = (x_v − max) − log_sum,  log_sum = log(lanes sum over the kept v ascending of exp(x_v − max)).
+// Order of tokens for filters: by logit descending, equal logits by id ascending. Top-k keeps the first k. Top-p keeps the
+// shortest prefix whose probability (of the top-k set) reaches p, never empty. The kept set is thus "logit above cut, or equal
+// to cut with id <= cut_id".
+#pragma once
+#include "ops/ops.h"
+
+typedef struct SoftmaxFilter {
+    float temperature; // > 0
+    float top_p;       // in (0, 1]; 1: off
+    int32_t top_k;     // 0: off
+} SoftmaxFilter;
+
+// What the distribution of one row comes to. cut = -INFINITY and cut_id = INT32_MAX when nothing is filtered.
+typedef struct SoftmaxRow {
+    float max, log_sum; // of the tempered logits
+    float cut;          // tempered logit of the last kept token
+    int32_t cut_id;
+} SoftmaxRow;
+
+// rows_T (host) for every row of logits_TV. Columns beyond `vocabulary` (padding) take no part.
+void softmax_rows(Ops *ops, SoftmaxRow *rows_T, const Tensor *logits_TV, int64_t vocabulary, SoftmaxFilter filter);
+
+// logprob_T[t] = log p(ids[t]) (host); -INFINITY when the filter dropped it.
+void softmax_logprobs(Ops *ops, float *logprob_T, const Tensor *logits_TV, const SoftmaxRow *rows_T, const int32_t *ids,
+                      SoftmaxFilter filter);
+
+// ids[t] = the token at uniform_T[t] in [0, 1) of the row's cumulative distribution (tokens by id ascending; blocks of 512
+// summed as lanes, blocks chained); uniform_T NULL: the most likely token, lowest id among equals.
+void softmax_sample(Ops *ops, int32_t *ids, const Tensor *logits_TV, const SoftmaxRow *rows_T, int64_t vocabulary,
+                    const float *uniform_T, SoftmaxFilter filter);
+
+// Turns logits into their gradient, in place: with g = dlogprob_T[t] and h = dunfiltered_T[t] (gradients of the filtered
+// and of the unfiltered, tempered log-prob of ids[t]; host; h may be NULL, then unfiltered_T is not read),
+//   dlogits_v = (g·(1[v = id] − p_v) + h·(1[v = id] − p'_v)) / temperature; padding columns become 0.
+void softmax_backward(Ops *ops, Tensor *logits_TV, const SoftmaxRow *rows_T, const SoftmaxRow *unfiltered_T,
+                      const int32_t *ids, const float *dlogprob_T, const float *dunfiltered_T, int64_t vocabulary,
+                      SoftmaxFilter filter);
