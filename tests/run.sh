@@ -1,35 +1,69 @@
 #!/bin/sh
-# Runs every built unit test (cmocka), the fixtures kept in tests/data and tests/e2e_*.sh, and closes with one line:
-# "N passed, N failed, N skipped". A program that crashes counts as one failure. ONLY=pattern runs a part.
+# Runs every unit test (tests/test_*.c, cmocka), the fixtures kept in tests/data and tests/e2e_*.sh, and closes with one
+# line: "N passed, N failed, N skipped". A program that crashes, hangs, stops early or runs no test counts as failed.
+# BUILD=DIR says where the programs are, ONLY=pattern runs those whose name contains it, TIMEOUT=seconds is for each.
 set -u
 build=${BUILD:-build}
 only=${ONLY:-}
+limit=${TIMEOUT:-900}
 passed=0 failed=0 skipped=0
-report=$(mktemp)
+report=$(mktemp) || exit 1
 trap 'rm -f "$report"' EXIT
-tally() { # tally NAME STATUS: adds what the program itself counted
-    p=$(grep -c '^\[       OK \]' "$report"); f=$(grep -c '^\[  FAILED  \] [a-z_A-Z0-9]*$' "$report")
-    s=$(grep -c '^\[  SKIPPED \] [a-z_A-Z0-9]*$' "$report")
-    # Fixtures and scripts close with "counted: P passed, F failed, S skipped".
-    set -- "$1" "$2" $(sed -n 's/^counted: \([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p' "$report" | tail -n 1)
-    if [ $# = 5 ]; then p=$3 f=$4 s=$5; fi
-    if [ "$2" != 0 ] && [ "$f" = 0 ]; then f=1; fi
-    if [ "$2" = 0 ] && [ "$p$f$s" = 000 ]; then f=1; echo "$1 ran no test"; fi
-    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
-    if [ "$f" != 0 ]; then echo "FAILED $1"; grep -v '^\[       OK\|^\[ RUN' "$report" | tail -n 60
-    else echo "ok     $1: $p passed, $s skipped"; fi
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# On a terminal the program stays in its foreground group, so that Ctrl-C reaches it.
+foreground=''
+[ -t 1 ] && foreground=--foreground
+
+# Prints "PASSED FAILED SKIPPED" of a cmocka report. cmocka names failed and skipped tests once more in its closing list,
+# which lies between "N test(s) run." and the next group: not counted. Tests announced but not ended: one failure.
+count_cmocka() {
+    awk '/^\[==========\] .*Running [0-9]+ test/ { listing = 0; match($0, /Running [0-9]+/)
+             announced += substr($0, RSTART + 8, RLENGTH - 8) }
+         /^\[==========\] .*[0-9]+ test\(s\) run/ { listing = 1 }
+         /^\[       OK \]/ { passed++ }
+         /^\[  FAILED  \]/ && !listing { failed++ }
+         /^\[  SKIPPED \]/ && !listing { skipped++ }
+         END { if (announced > passed + failed + skipped) failed++
+               print passed + 0, failed + 0, skipped + 0 }' "$report"
 }
-for test in "$build"/tests/test_*; do
-    case "$test" in *.o|*.d) continue ;; *"$only"*) ;; *) continue ;; esac
-    "$test" >"$report" 2>&1; tally "$(basename "$test")" $?
+# Fixtures and scripts close with "counted: P passed, F failed, S skipped".
+count_closing() {
+    sed -n 's/^counted: \([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p' "$report" | tail -n 1
+}
+
+run() { # run NAME COUNTER COMMAND…: runs the command and adds what it counted
+    name=$1 counter=$2
+    shift 2
+    case "$name" in *"$only"*) ;; *) return ;; esac
+    # shellcheck disable=SC2086 # nothing or one option
+    timeout $foreground -k 10 "$limit" "$@" >"$report" 2>&1 </dev/null
+    status=$?
+    # shellcheck disable=SC2046 # three words
+    set -- $($counter)
+    p=${1:-0} f=${2:-0} s=${3:-0} note=''
+    if [ "$status" = 124 ]; then note=" (stopped after $limit s)"
+    elif [ "$status" -gt 128 ]; then note=" (died of signal $((status - 128)))"
+    fi
+    if [ "$status" != 0 ] && [ "$f" = 0 ]; then f=1; note="${note:- (exit status $status)}"; fi
+    if [ $((p + f + s)) = 0 ]; then f=1; note=" (ran no test)"; fi
+    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+    if [ "$f" = 0 ]; then echo "ok     $name: $p passed, $s skipped"; return; fi
+    grep -v '^\[       OK\|^\[ RUN' "$report" | tail -n 60
+    echo "FAILED $name: $p passed, $f failed, $s skipped$note"
+}
+
+for source in tests/test_*.c; do
+    [ -f "$source" ] || continue
+    name=$(basename "$source" .c)
+    run "$name" count_cmocka "$build/tests/$name"
 done
-case "fixtures" in *"$only"*)
-    "$build"/fixtures tests/data >"$report" 2>&1; tally fixtures $? ;;
-esac
-for test in tests/e2e_*.sh; do
-    [ -f "$test" ] || continue
-    case "$test" in *"$only"*) ;; *) continue ;; esac
-    BUILD=$build sh "$test" >"$report" 2>&1; tally "$(basename "$test")" $?
+run fixtures count_closing "$build/fixtures" tests/data
+for script in tests/e2e_*.sh; do
+    [ -f "$script" ] || continue
+    run "$(basename "$script" .sh)" count_closing env BUILD="$build" sh "$script"
 done
+if [ $((passed + failed + skipped)) = 0 ]; then echo "no test is named like \"$only\""; failed=1; fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]

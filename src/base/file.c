@@ -94,7 +94,7 @@ static bool sync_parent(const char *path, Error *error) {
     else if (slash)
         *slash = 0;
     else
-        strcpy(parent, ".");
+        snprintf(parent, sizeof parent, ".");
     return file_sync(parent, error);
 }
 
