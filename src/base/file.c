@@ -33,8 +33,8 @@ static bool open_regular(int *descriptor, size_t *size, const char *path, Error 
 
 bool file_map(FileMap *map, const char *path, Error *error) {
     *map = (FileMap){0};
-    int fd;
-    size_t size;
+    int fd = -1;
+    size_t size = 0;
     if (!open_regular(&fd, &size, path, error)) return false;
     void *data = NULL;
     if (size) {
