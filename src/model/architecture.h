@@ -1,0 +1,47 @@
+// What kind of transformer a model is: the sizes and options that every other part reads, from config.json or GGUF.
+#pragma once
+#include "base/error.h"
+
+#include <jansson.h>
+
+typedef enum ModelFamily { MODEL_LLAMA, MODEL_QWEN2 } ModelFamily; // one table row each in architecture.c
+
+typedef enum RopeScaling { ROPE_PLAIN, ROPE_LINEAR, ROPE_LLAMA3 } RopeScaling;
+
+typedef struct RopeOptions {
+    double theta;
+    RopeScaling scaling;
+    double factor;                                                    // linear, llama3
+    double low_freq_factor, high_freq_factor, original_max_positions; // llama3
+} RopeOptions;
+
+enum { ARCHITECTURE_MAX_EOS = 8 };
+
+typedef struct Architecture {
+    ModelFamily family;
+    int64_t vocab_size, hidden_size, intermediate_size, layer_count; // V, D, F, L
+    int64_t query_heads, kv_heads, head_dim;                         // H, K, E
+    int64_t max_positions;
+    float rms_norm_eps;
+    bool tied_head; // the head is the embedding
+    bool qkv_bias;
+    RopeOptions rope;
+    int32_t bos_id;                                   // -1: none
+    int32_t eos_ids[ARCHITECTURE_MAX_EOS], eos_count; // of the config (and generation_config.json)
+} Architecture;
+
+// From a Hugging Face config.json, old style (torch_dtype, rope_theta, rope_scaling) or new (dtype, rope_parameters).
+// source names the file in messages. Refuses what whet does not compute (another family or activation, attention or mlp
+// biases that the family has not, sliding windows in use, unknown rope types, sizes out of range), naming key and value.
+bool architecture_from_json(Architecture *architecture, const json_t *config, const char *source, Error *error);
+
+// Checks sizes and divisibilities; also used for GGUF.
+bool architecture_check(const Architecture *architecture, const char *source, Error *error);
+
+// inv_freq[head_dim / 2] as transformers computes them: fp32 of theta^(2i/E), one fp32 division, then the scaling in fp32.
+void architecture_inv_freq(const Architecture *architecture, float *inv_freq);
+
+// A config.json that Transformers loads, for export and checkpoints. New reference.
+json_t *architecture_to_json(const Architecture *architecture);
+
+const char *architecture_family_name(ModelFamily family); // "llama"

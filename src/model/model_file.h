@@ -1,0 +1,31 @@
+// A model on disk: a Hugging Face folder (config.json, one or several *.safetensors) or one GGUF file.
+#pragma once
+#include "base/arena.h"
+#include "model/architecture.h"
+#include "model/parameters.h"
+#include "text/tokenizer.h"
+
+typedef struct ModelFile ModelFile;
+
+// Opens, maps, reads the architecture and checks that every parameter of the table is there with the right shape, and that no
+// tensor is left over (rotary buffers and a head equal to a tied embedding are known extras). Refuses with names and shapes.
+bool model_file_open(ModelFile **file, const char *path, Error *error);
+void model_file_close(ModelFile *file); // accepts NULL
+
+const Architecture *model_file_architecture(const ModelFile *file);
+const ParameterTable *model_file_parameters(const ModelFile *file);
+
+// Writes the parameter as fp32, row-major in Hugging Face's layout (GGUF: dequantised exactly, q and k rows un-permuted).
+bool model_file_read(const ModelFile *file, const Parameter *parameter, float *out, Error *error);
+
+// Tokenizer of the model: from the GGUF's tables or the folder's tokenizer.json. The caller closes it.
+bool model_file_tokenizer(const ModelFile *file, Tokenizer **tokenizer, Error *error);
+
+// Text of the chat template (GGUF metadata, chat_template.jinja or tokenizer_config.json), NULL when there is none.
+const char *model_file_chat_template(const ModelFile *file);
+
+// Ids that end an answer: eos of config, generation_config and tokenizer. Returns how many were written (at most max).
+int model_file_stop_ids(const ModelFile *file, int32_t *ids, int max);
+
+// A digest (XXH3-128, hex, NUL-terminated) of the weights' bytes, for environment.json.
+void model_file_digest(const ModelFile *file, char hex[33]);

@@ -1,0 +1,48 @@
+#include "model/precision.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+
+bool precision_parse_output(DType *output, const char *text, DType compute, Error *error) {
+    static const struct {
+        const char *name;
+        DType dtype;
+    } names[] = {{"float32", DTYPE_F32}, {"fp32", DTYPE_F32},    {"bfloat16", DTYPE_BF16},
+                 {"bf16", DTYPE_BF16},   {"float16", DTYPE_F16}, {"fp16", DTYPE_F16}};
+    if (!text) {
+        *output = DTYPE_F32;
+        return true;
+    }
+    const char *first = text;
+    while (isspace((unsigned char)*first)) first++;
+    size_t length = strlen(first);
+    while (length && isspace((unsigned char)first[length - 1])) length--;
+    if (length == strlen("param") && !strncasecmp(first, "param", length)) {
+        *output = compute;
+        return true;
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (length != strlen(names[i].name) || strncasecmp(first, names[i].name, length)) continue;
+        *output = names[i].dtype;
+        return true;
+    }
+    return error_set(error,
+                     "policy.automodel_cfg.fsdp_output_dtype: '%s' is none of float32 (fp32), bfloat16 (bf16), "
+                     "float16 (fp16), param",
+                     text);
+}
+
+bool precision_parse_compute(DType *compute, const char *text, Error *error) {
+    if (!strcmp(text, "float32"))
+        *compute = DTYPE_F32;
+    else if (!strcmp(text, "bfloat16"))
+        *compute = DTYPE_BF16;
+    else if (!strcmp(text, "float16"))
+        return error_set(error,
+                         "policy.precision: float16 as the compute dtype is not supported yet; choose float32 or "
+                         "bfloat16");
+    else
+        return error_set(error, "policy.precision: '%s' is none of float32, bfloat16", text);
+    return true;
+}
