@@ -1,6 +1,6 @@
 # whet: one plain Makefile. `make`, `make test`, `make fixtures FIXTURES=DIR`, `make layers banned format-check`.
 # BUILD=DIR builds elsewhere; CC=clang and SANITIZE=address,undefined are honoured; `make WERROR=` lets a compiler that
-# warns of more than those the project is built with go on.
+# warns of more than those the project is built with go on; VERBOSE=1 shows the whole commands.
 CC = gcc
 BUILD = build
 ROOMS = base device ops comm text model rollout train config run
@@ -36,17 +36,23 @@ FIXTURE_OBJECTS := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/fixt
 
 all: $(BUILD)/whet
 
+ifndef VERBOSE
+.SILENT:
+endif
+
 # One kernel body, built once per instruction set and chosen at run time (src/ops/kernels.h).
-$(BUILD)/ops/kernels_scalar.o: CFLAGS += -O3
-$(BUILD)/ops/kernels_avx2.o: CFLAGS += -O3 -mavx2 -mfma -mf16c
-$(BUILD)/ops/kernels_avx512.o: CFLAGS += -O3 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl
+$(BUILD)/ops/kernels_scalar.o: override CFLAGS += -O3
+$(BUILD)/ops/kernels_avx2.o: override CFLAGS += -O3 -mavx2 -mfma -mf16c
+$(BUILD)/ops/kernels_avx512.o: override CFLAGS += -O3 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl
 
 $(BUILD)/%.o: src/%.c Makefile
 	@mkdir -p $(@D)
+	@echo "  $(CC) $<"
 	$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 
 $(BUILD)/tests/%.o: tests/%.c Makefile
 	@mkdir -p $(@D)
+	@echo "  $(CC) $<"
 	$(CC) $(ALL_CFLAGS) $(TEST_CFLAGS) -Itests -MMD -MP -c $< -o $@
 
 $(BUILD)/libwhet.a: $(LIBRARY_OBJECTS)
@@ -54,12 +60,15 @@ $(BUILD)/libwhet.a: $(LIBRARY_OBJECTS)
 	ar rcs $@ $^
 
 $(BUILD)/whet: $(BUILD)/run/main.o $(BUILD)/libwhet.a
+	@echo "  link $@"
 	$(CC) $(SANITIZE_FLAGS) -pthread -o $@ $^ $(PACKAGE_LIBS) -lm
 
 $(TESTS): $(BUILD)/tests/%: $(BUILD)/tests/%.o $(HELPERS) $(BUILD)/libwhet.a
+	@echo "  link $@"
 	$(CC) $(SANITIZE_FLAGS) -pthread -o $@ $^ $(TEST_LIBS) $(PACKAGE_LIBS) -lm
 
 $(BUILD)/fixtures: $(FIXTURE_OBJECTS) $(HELPERS) $(BUILD)/libwhet.a
+	@echo "  link $@"
 	$(CC) $(SANITIZE_FLAGS) -pthread -o $@ $^ $(PACKAGE_LIBS) -lm
 
 # Runs every unit test, the fixtures kept in tests/data and the end-to-end scripts; closes with "N passed, N failed, N skipped".

@@ -39,7 +39,14 @@ void *arena_alloc(Arena *arena, size_t bytes) {
     return memset(memory, 0, bytes);
 }
 
+void *arena_alloc_array(Arena *arena, size_t count, size_t element) {
+    size_t bytes;
+    CHECK(!__builtin_mul_overflow(count, element, &bytes), "%zu elements of %zu bytes", count, element);
+    return arena_alloc(arena, bytes);
+}
+
 char *arena_bytes(Arena *arena, const void *data, size_t size) {
+    CHECK(size < SIZE_MAX, "%zu bytes", size);
     char *copy = arena_alloc(arena, size + 1);
     if (size) memcpy(copy, data, size);
     return copy;

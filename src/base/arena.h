@@ -13,7 +13,9 @@ typedef struct Arena {
 
 // Zeroed memory, aligned to 64 bytes, valid until reset or close. Never NULL: a machine out of memory ends the program.
 void *arena_alloc(Arena *arena, size_t bytes);
-#define arena_array(arena, type, count) ((type *)arena_alloc((arena), sizeof(type) * (size_t)(count)))
+// As much for count elements; a product that overflows (so also a negative count) ends the program.
+void *arena_alloc_array(Arena *arena, size_t count, size_t element);
+#define arena_array(arena, type, count) ((type *)arena_alloc_array((arena), (size_t)(count), sizeof(type)))
 
 char *arena_string(Arena *arena, const char *text);             // a copy
 char *arena_bytes(Arena *arena, const void *data, size_t size); // a copy with a 0 byte behind it

@@ -15,7 +15,7 @@ static bool fail(Error *error, const char *path, const char *action) {
 
 static bool open_regular(int *descriptor, size_t *size, const char *path, Error *error) {
     struct stat info;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // else a named pipe without a writer would wait for ever
     if (fd < 0) return fail(error, path, "open");
     if (fstat(fd, &info)) {
         fail(error, path, "stat");
@@ -107,11 +107,12 @@ bool file_write(const char *path, const void *data, size_t size, Error *error) {
     bool good = write_all(fd, data, size) && fsync(fd) == 0;
     if (!good) fail(error, path, "write");
     if (close(fd) && good) good = fail(error, path, "write");
+    if (good && rename(aside, path)) good = fail(error, path, "write");
     if (!good) {
         unlink(aside);
         return false;
     }
-    return file_rename(aside, path, error);
+    return sync_parent(path, error);
 }
 
 bool file_append_line(const char *path, const char *line, Error *error) {
@@ -165,6 +166,10 @@ static int remove_entry(const char *path, const struct stat *info, int kind, str
 
 bool file_remove_tree(const char *path, Error *error) {
     struct stat info;
-    if (lstat(path, &info)) return errno == ENOENT || fail(error, path, "remove");
-    return nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS) == 0 || fail(error, path, "remove");
+    char bare[4096]; // without slashes at the end: "link/" would name what the link points to
+    int length = snprintf(bare, sizeof bare, "%s", path);
+    if (length < 0 || (size_t)length >= sizeof bare) return error_set(error, "%s: path too long", path);
+    while (length > 1 && bare[length - 1] == '/') bare[--length] = 0;
+    if (lstat(bare, &info)) return errno == ENOENT || fail(error, path, "remove");
+    return nftw(bare, remove_entry, 16, FTW_DEPTH | FTW_PHYS) == 0 || fail(error, path, "remove");
 }

@@ -9,6 +9,7 @@ bool jsonio_read(json_t **value, const char *path, Error *error) {
     FileMap map;
     *value = NULL;
     if (!file_map(&map, path, error)) return false;
+    if (!map.size) return error_set(error, "%s: empty, expected JSON", path);
     json_error_t where;
     *value = json_loadb((const char *)map.data, map.size, JSON_REJECT_DUPLICATES, &where);
     file_unmap(&map);
