@@ -21,9 +21,9 @@ typedef struct Ops {
     Device device;
     const Kernels *kernels;
     const char *isa;
-    Team *team;
+    Team *team;     // NULL on plan
     uint64_t flops; // multiply-adds of GEMMs and attention count 2; also counted on plan
-    void *packs;    // kernels' scratch per thread, made at open, of fixed size (ops/gemm.c)
+    Tensor packs;   // blocks that GEMMs pack, of one fixed size (gemm.h)
 } Ops;
 
 bool ops_open(Ops *ops, OpsOptions options, Error *error); // refuses an unknown isa, or one that this CPU lacks

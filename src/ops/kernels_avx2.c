@@ -1,0 +1,4 @@
+#include "ops/kernels.h"
+#include "ops/simd_avx2.h"
+
+const Kernels kernels_avx2 = {.isa = "avx2", ALL_KERNELS(KERNEL_VALUE)};

@@ -1,0 +1,87 @@
+#include "ops/ops.h"
+
+#include "ops/gemm.h"
+#include "ops/kernels.h"
+
+#include <cpuid.h>
+#include <sched.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { MAX_THREADS = 4096 };
+
+static bool has_scalar(void) {
+    return true;
+}
+
+static bool has_avx2(void) {
+    unsigned a, b, c, d;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_F16C)) return false;
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); // these ask the system too
+}
+
+static bool has_avx512(void) {
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+// Slowest first.
+static const struct {
+    const Kernels *kernels;
+    bool (*present)(void);
+} sets[] = {{&kernels_scalar, has_scalar}, {&kernels_avx2, has_avx2}, {&kernels_avx512, has_avx512}};
+enum { SETS = sizeof sets / sizeof *sets };
+
+static void list_sets(char *text, size_t size, bool present_only) {
+    size_t used = 0;
+    for (int i = 0; i < SETS; i++) {
+        if (present_only && !sets[i].present()) continue;
+        int written = snprintf(text + used, size - used, "%s%s", used ? ", " : "", sets[i].kernels->isa);
+        if (written < 0 || (size_t)written >= size - used) return;
+        used += (size_t)written;
+    }
+}
+
+static bool choose_kernels(const Kernels **kernels, const char *wanted, Error *error) {
+    const char *asked_by = wanted ? "instruction set" : "WHET_ISA";
+    if (!wanted) wanted = getenv("WHET_ISA");
+    bool any = !wanted || !*wanted;
+    char names[64];
+    for (int i = SETS - 1; i >= 0; i--) {
+        if (!any && strcmp(wanted, sets[i].kernels->isa)) continue;
+        if (sets[i].present()) {
+            *kernels = sets[i].kernels;
+            return true;
+        }
+        if (any) continue;
+        list_sets(names, sizeof names, true);
+        return error_set(error, "%s: this CPU lacks \"%s\"; it has %s", asked_by, wanted, names);
+    }
+    list_sets(names, sizeof names, false);
+    return error_set(error, "%s: \"%s\" is not known; choose one of %s", asked_by, wanted, names);
+}
+
+// Cores that this process may run on.
+static int usable_cores(void) {
+    cpu_set_t set;
+    int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    return cores >= 1 ? cores : 1;
+}
+
+bool ops_open(Ops *ops, OpsOptions options, Error *error) {
+    *ops = (Ops){.device.kind = options.device};
+    if (options.threads < 0 || options.threads > MAX_THREADS)
+        return error_set(error, "threads: %d is not in 0..%d (0: one for each core)", options.threads, MAX_THREADS);
+    if (!choose_kernels(&ops->kernels, options.isa, error)) return false;
+    ops->isa = ops->kernels->isa;
+    ops->packs = gemm_scratch(&ops->device);
+    if (ops_runs(ops)) ops->team = team_open(options.threads ? options.threads : usable_cores());
+    return true;
+}
+
+void ops_close(Ops *ops) {
+    team_close(ops->team);
+    device_release(&ops->device, &ops->packs);
+    device_close(&ops->device);
+    *ops = (Ops){0};
+}
