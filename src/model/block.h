@@ -1,0 +1,76 @@
+// One decoder block (pre-norm attention and SwiGLU, Llama and Qwen2), forward and backward. The training walk and the
+// resident walk call the same forward on the same kernels, so their numbers are the same bits.
+//
+// Forward, in the compute dtype unless said otherwise (each arrow one operation, one rounding):
+//   norm = rms_norm(x)             qkv = norm·Wqkvᵀ + b; rotate q and k; store k, v in pages
+//   attn = attention(q, pages)     mid = x + attn·Woᵀ
+//   norm = rms_norm(mid)           gate_up = norm·Wguᵀ;  act = silu(gate)·up
+//   out = mid + act·Wdownᵀ         rounded once to out's dtype: the policy's output dtype
+#pragma once
+#include "model/architecture.h"
+#include "model/parameters.h"
+#include "ops/attention.h"
+#include "ops/linear.h"
+
+// What the blocks of one model share. C = (H + 2K)·E, O = H·E.
+typedef struct BlockShape {
+    int64_t hidden, ffn, qkv_columns, heads_columns; // D, F, C, O
+    AttentionShape attention;
+    float rms_norm_eps;
+} BlockShape;
+
+BlockShape block_shape(const Architecture *architecture);
+
+// Fills the rotary table cos_sin_PE (fp32) for positions 0..P-1.
+void block_rope_table(Ops *ops, Tensor *cos_sin_PE, const Architecture *architecture);
+
+// Weights of one block in the compute dtype: rows (training) or panels (resident) of each matrix.
+typedef struct BlockWeights {
+    LinearWeight qkv, o, gate_up, down;             // [C, D], [D, O], [2F, D], [D, F]
+    Tensor qkv_bias_C, input_norm_D, middle_norm_D; // qkv_bias_C.data is NULL without biases
+} BlockWeights;
+
+// fp32 gradients, added to.
+typedef struct BlockGradients {
+    Tensor qkv_CD, o_DO, gate_up_2FD, down_DF, qkv_bias_C, input_norm_D, middle_norm_D;
+} BlockGradients;
+
+// Views into a unit's flat array (model/parameters.h). A weight's panels stay as they are.
+void block_weights_view(BlockWeights *weights, const ParameterTable *table, int unit, const Tensor *flat);
+BlockGradients block_gradients_view(const ParameterTable *table, int unit, const Tensor *flat);
+
+// The rows that a walk pushes through the model. Host arrays, owned by the caller.
+typedef struct TokenBatch {
+    int64_t count;            // T
+    const int32_t *ids;       // [T]
+    const int32_t *positions; // [T]
+    const AttentionSpan *spans;
+    int64_t span_count;
+} TokenBatch;
+
+// What backward reads, in the dtype in which it reads it. lse_TH.data NULL: forward only.
+typedef struct BlockActivations {
+    Tensor x_TD, qkv_TC, attn_TO, mid_TD, gate_up_T2F;
+    Tensor lse_TH; // fp32
+    KvPages kv;
+} BlockActivations;
+
+// Temporaries that every block of a walk uses in turn, in the compute dtype.
+typedef struct BlockScratch {
+    Tensor norm_TD, proj_TD, act_TF;
+} BlockScratch;
+
+// activations->x_TD is the input; the other activations are written. out_TD may have another dtype than the rest.
+void block_forward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, const Tensor *cos_sin_PE,
+                   const TokenBatch *batch, BlockActivations *activations, BlockScratch *scratch, Tensor *out_TD);
+
+// Temporaries of backward, in the compute dtype.
+typedef struct BlockBackwardScratch {
+    Tensor dact_TF, dgate_up_T2F, dmid_TD, dattn_TO, dqkv_TC;
+} BlockBackwardScratch;
+
+// dx_TD from dout_TD, both in the compute dtype (dx may be the tensor dout); gradients are added to. Spans are whole
+// sequences. What is cheap (norms, SwiGLU) is computed again instead of kept.
+void block_backward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, const BlockGradients *gradients,
+                    const Tensor *cos_sin_PE, const TokenBatch *batch, const BlockActivations *activations,
+                    BlockScratch *scratch, BlockBackwardScratch *backward, const Tensor *dout_TD, Tensor *dx_TD);

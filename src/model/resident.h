@@ -1,0 +1,55 @@
+// A model whose weights stay in memory in the compute dtype, packed for decoding: the walk of the rollout engine, of the
+// reference policy and of scoring. No gradients. Its numbers equal the training walk's, bit by bit.
+#pragma once
+#include "base/arena.h"
+#include "model/block.h"
+#include "model/precision.h"
+#include "ops/softmax.h"
+
+// Keys and values of all layers, in pages of KV_PAGE_TOKENS positions; page numbers are the same in every layer.
+typedef struct KvCache {
+    int64_t pages;
+    int layer_count;
+    KvPages *layers;
+    Arena arena; // of layers
+} KvCache;
+
+KvCache kv_cache_open(Ops *ops, MemoryTag tag, const Architecture *architecture, DType dtype, int64_t pages);
+void kv_cache_close(Ops *ops, KvCache *cache);
+void kv_cache_copy_page(Ops *ops, KvCache *cache, int32_t to, int32_t from);
+
+typedef struct Resident {
+    Ops *ops;
+    const Architecture *architecture; // not owned
+    const ParameterTable *parameters; // not owned
+    PrecisionPolicy policy;
+    BlockShape shape;
+    MemoryTag tag;
+    BlockWeights *blocks;  // [L] panels, norms and biases owned
+    Tensor *block_vectors; // [L] the flat array behind each block's norms and biases
+    Tensor embedding_VD, final_norm_D;
+    LinearWeight head; // panels
+    Tensor cos_sin_PE; // rotary table for all positions that may occur
+    // Scratch for up to max_rows rows, used by every layer in turn.
+    int64_t max_rows;
+    BlockActivations activations;
+    BlockScratch scratch;
+    Tensor out_TD; // last block's output, in policy.output
+    Arena arena;   // of the arrays above
+} Resident;
+
+// Makes room for weights (tag MEMORY_ROLLOUT_WEIGHTS or MEMORY_REFERENCE), a rotary table of max_positions and scratch for
+// max_rows rows. Weights are undefined until every unit was loaded.
+void resident_open(Resident *resident, Ops *ops, const Architecture *architecture, const ParameterTable *parameters,
+                   PrecisionPolicy policy, MemoryTag tag, int64_t max_rows, int64_t max_positions);
+void resident_close(Resident *resident);
+
+// Takes over one unit's weights from its flat array (F32 or the compute dtype; model/parameters.h): casts and packs.
+void resident_load_unit(Resident *resident, int unit, const Tensor *flat);
+
+// Pushes the batch (at most max_rows rows) through all blocks, writing keys and values into the cache's pages. The hidden
+// states stay in resident->out_TD until the next call.
+void resident_forward(Resident *resident, KvCache *cache, const TokenBatch *batch);
+
+// logits_NV (fp32) of the rows (host indices into the last batch): final norm, head. N is logits_NV's first size.
+void resident_logits(Resident *resident, Tensor *logits_NV, const int32_t *rows);
