@@ -1,0 +1,21 @@
+// What the rollout engine may be told: policy.generation.* and the whet.* keys of the engine, filled by the settings table
+// (config/settings.h) and obeyed by rollout/engine.h.
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { GENERATION_MAX_STOP_IDS = 16 };
+
+typedef struct GenerationOptions {
+    int64_t max_new_tokens;
+    double temperature; // 0: greedy
+    double top_p;       // 1: off
+    int64_t top_k;      // 0: off (null and -1 in recipes)
+    int stop_count;
+    int32_t stop_ids[GENERATION_MAX_STOP_IDS]; // stop_token_ids; without them the model's own
+    bool ignore_eos;
+    int64_t max_length;      // prompt + answer (vllm_cfg.max_model_len)
+    int64_t max_sequences;   // decoded together (whet.max_sequences)
+    int64_t kv_cache_tokens; // budget of the cache in tokens; 0: what max_sequences of max_length need
+    int64_t prefill_chunk;   // tokens of prompts walked at once
+} GenerationOptions;
