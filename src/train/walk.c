@@ -1,0 +1,286 @@
+#include "train/walk.h"
+
+void walk_open(Walk *walk, Ops *ops, const Architecture *architecture, Shards *shards, WalkOptions options) {
+    *walk = (Walk){.ops = ops,
+                   .architecture = architecture,
+                   .shards = shards,
+                   .options = options,
+                   .shape = block_shape(architecture)};
+    walk->activations = arena_array(&walk->arena, BlockActivations, architecture->layer_count);
+    walk->row_of_id = arena_array(&walk->arena, int32_t, architecture->vocab_size);
+    walk->distinct = arena_array(&walk->arena, int32_t, architecture->vocab_size);
+    for (int64_t id = 0; id < architecture->vocab_size; id++) walk->row_of_id[id] = -1;
+    walk->cos_sin_PE =
+        DEVICE_TENSOR_RAW(&ops->device, MEMORY_SCRATCH, DTYPE_F32, options.max_positions, architecture->head_dim);
+    block_rope_table(ops, &walk->cos_sin_PE, architecture);
+}
+
+void walk_close(Walk *walk) {
+    if (!walk->ops) return;
+    device_release(&walk->ops->device, &walk->cos_sin_PE);
+    arena_close(&walk->arena);
+    *walk = (Walk){0};
+}
+
+static int root_unit(const Walk *walk) {
+    return (int)walk->architecture->layer_count;
+}
+
+static Tensor root_parameter(const Walk *walk, const Tensor *flat, ParameterRole role) {
+    const Parameter *parameter = parameters_find(walk->shards->table, root_unit(walk), role);
+    if (!parameter) parameter = parameters_find(walk->shards->table, root_unit(walk), PARAMETER_EMBEDDING); // tied head
+    return shard_view(flat, parameter);
+}
+
+void walk_begin(Walk *walk, const int32_t *ids, int64_t count) {
+    shard_gradients_open(walk->shards);
+    walk->output_overflows = 0;
+    walk->distinct_count = 0;
+    for (int64_t t = 0; t < count; t++) {
+        CHECK(ids[t] >= 0 && ids[t] < walk->architecture->vocab_size, "token id %d at %lld", ids[t], (long long)t);
+        if (walk->row_of_id[ids[t]] >= 0) continue;
+        walk->row_of_id[ids[t]] = (int32_t)walk->distinct_count;
+        walk->distinct[walk->distinct_count++] = ids[t];
+    }
+    walk->dembedding_UD =
+        DEVICE_TENSOR(&walk->ops->device, MEMORY_GRADIENT_SHARD, DTYPE_F32, walk->distinct_count, walk->shape.hidden);
+}
+
+void walk_end(Walk *walk) {
+    Tensor dtable_VD = root_parameter(walk, &walk->shards->gradient[root_unit(walk)], PARAMETER_EMBEDDING);
+    embedding_backward(walk->ops, &dtable_VD, &walk->dembedding_UD, walk->distinct);
+    device_release(&walk->ops->device, &walk->dembedding_UD);
+    for (int64_t i = 0; i < walk->distinct_count; i++) walk->row_of_id[walk->distinct[i]] = -1;
+}
+
+// Everything but the input, which the caller sets. page_count pages hold this micro-batch's keys and values.
+static void activations_open(Walk *walk, BlockActivations *a, int64_t page_count) {
+    Device *device = &walk->ops->device;
+    DType compute = walk->options.policy.compute;
+    int64_t T = walk->batch->count;
+    a->qkv_TC = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, walk->shape.qkv_columns);
+    a->attn_TO = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, walk->shape.heads_columns);
+    a->lse_TH = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, DTYPE_F32, T, walk->shape.attention.query_heads);
+    a->mid_TD = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, walk->shape.hidden);
+    a->gate_up_T2F = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, 2 * walk->shape.ffn);
+    a->kv = kv_pages_open(walk->ops, MEMORY_ACTIVATION, compute, page_count, &walk->shape.attention);
+}
+
+static void activations_close(Walk *walk, BlockActivations *a) {
+    Device *device = &walk->ops->device;
+    device_release(device, &a->qkv_TC);
+    device_release(device, &a->attn_TO);
+    device_release(device, &a->lse_TH);
+    device_release(device, &a->mid_TD);
+    device_release(device, &a->gate_up_T2F);
+    if (a->kv.keys.data) kv_pages_close(walk->ops, &a->kv);
+}
+
+static void scratch_open(Walk *walk) {
+    Device *device = &walk->ops->device;
+    DType compute = walk->options.policy.compute;
+    int64_t T = walk->batch->count;
+    walk->scratch = (BlockScratch){
+        .norm_TD = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, walk->shape.hidden),
+        .proj_TD = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, walk->shape.hidden),
+        .act_TF = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, walk->shape.ffn),
+    };
+}
+
+static void scratch_close(Walk *walk) {
+    Device *device = &walk->ops->device;
+    device_release(device, &walk->scratch.norm_TD);
+    device_release(device, &walk->scratch.proj_TD);
+    device_release(device, &walk->scratch.act_TF);
+}
+
+static void token_rows(Walk *walk) {
+    int64_t T = walk->batch->count;
+    if (T > walk->rows_capacity) {
+        walk->rows = arena_array(&walk->arena, int32_t, T);
+        walk->rows_capacity = T;
+    }
+    for (int64_t t = 0; t < T; t++) {
+        walk->rows[t] = walk->row_of_id[walk->batch->ids[t]];
+        CHECK(walk->rows[t] >= 0, "token id %d was not announced to walk_begin", walk->batch->ids[t]);
+    }
+}
+
+// Gathers the unit, walks the block into *out_TD, lets the unit go again.
+static void forward_unit(Walk *walk, int unit, BlockActivations *a, Tensor *out_TD) {
+    Tensor gathered = shard_gather(walk->shards, unit, walk->options.policy.compute);
+    BlockWeights weights = {0};
+    block_weights_view(&weights, walk->shards->table, unit, &gathered);
+    block_forward(walk->ops, &walk->shape, &weights, &walk->cos_sin_PE, walk->batch, a, &walk->scratch, out_TD);
+    shard_release(walk->shards, &gathered);
+}
+
+// What a unit hands on becomes the next unit's input: cast to the compute dtype, so that only this copy is kept.
+static Tensor cast_on_entry(Walk *walk, Tensor *out_TD) {
+    DType compute = walk->options.policy.compute;
+    if (out_TD->dtype == compute) {
+        Tensor same = *out_TD;
+        *out_TD = (Tensor){0};
+        return same;
+    }
+    Tensor x_TD = DEVICE_TENSOR_RAW(&walk->ops->device, MEMORY_ACTIVATION, compute, out_TD->size[0], out_TD->size[1]);
+    rows_cast(walk->ops, &x_TD, out_TD);
+    device_release(&walk->ops->device, out_TD);
+    return x_TD;
+}
+
+void walk_forward(Walk *walk, const TokenBatch *batch, int64_t page_count) {
+    Device *device = &walk->ops->device;
+    PrecisionPolicy policy = walk->options.policy;
+    int layers = root_unit(walk);
+    walk->batch = batch;
+    token_rows(walk);
+    scratch_open(walk);
+
+    walk->root = shard_gather(walk->shards, root_unit(walk), policy.compute);
+    Tensor table_VD = root_parameter(walk, &walk->root, PARAMETER_EMBEDDING);
+    Tensor out_TD = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, policy.compute, batch->count, walk->shape.hidden);
+    embedding_forward(walk->ops, &out_TD, &table_VD, batch->ids);
+    for (int layer = 0; layer < layers; layer++) {
+        BlockActivations *a = &walk->activations[layer];
+        a->x_TD = cast_on_entry(walk, &out_TD);
+        activations_open(walk, a, page_count);
+        out_TD = DEVICE_TENSOR_RAW(device, MEMORY_UNIT_OUTPUT, policy.output, batch->count, walk->shape.hidden);
+        forward_unit(walk, layer, a, &out_TD);
+        if (policy.output == DTYPE_F16) walk->output_overflows += rows_count_nonfinite(walk->ops, &out_TD);
+        if (walk->options.activation_checkpointing) activations_close(walk, a);
+    }
+    walk->last_TD = out_TD;
+    walk->dlast_TD = DEVICE_TENSOR(device, MEMORY_UNIT_OUTPUT, policy.output, batch->count, walk->shape.hidden);
+}
+
+void walk_head_forward(Walk *walk, Tensor *logits_NV, Tensor *norm_ND, const int32_t *rows) {
+    // The final norm is part of the root unit: it reads what the last block handed on, without a cast on entry.
+    Device *device = &walk->ops->device;
+    Tensor last_ND = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, walk->options.policy.output, logits_NV->size[0],
+                                       walk->shape.hidden);
+    rows_gather(walk->ops, &last_ND, &walk->last_TD, rows);
+    Tensor norm_D = root_parameter(walk, &walk->root, PARAMETER_FINAL_NORM);
+    rms_norm_forward(walk->ops, norm_ND, &last_ND, &norm_D, walk->shape.rms_norm_eps);
+    device_release(device, &last_ND);
+    Tensor head_VD = root_parameter(walk, &walk->root, PARAMETER_HEAD);
+    LinearWeight head = {.n = head_VD.size[0], .k = head_VD.size[1], .rows = head_VD};
+    linear_forward(walk->ops, logits_NV, norm_ND, &head, NULL);
+}
+
+void walk_head_backward(Walk *walk, const Tensor *dlogits_NV, const Tensor *norm_ND, const int32_t *rows) {
+    Device *device = &walk->ops->device;
+    PrecisionPolicy policy = walk->options.policy;
+    Tensor *gradient = &walk->shards->gradient[root_unit(walk)];
+    Tensor head_VD = root_parameter(walk, &walk->root, PARAMETER_HEAD);
+    LinearWeight head = {.n = head_VD.size[0], .k = head_VD.size[1], .rows = head_VD};
+    Tensor dhead_VD = root_parameter(walk, gradient, PARAMETER_HEAD);
+    linear_backward_weight(walk->ops, &dhead_VD, dlogits_NV, norm_ND);
+
+    int64_t N = norm_ND->size[0], D = walk->shape.hidden;
+    Tensor dnorm_ND = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, policy.compute, N, D);
+    linear_backward_input(walk->ops, &dnorm_ND, dlogits_NV, &head);
+    Tensor last_ND = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, policy.output, N, D);
+    Tensor dlast_ND = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, policy.output, N, D);
+    rows_gather(walk->ops, &last_ND, &walk->last_TD, rows);
+    Tensor norm_D = root_parameter(walk, &walk->root, PARAMETER_FINAL_NORM);
+    Tensor dweight_D = root_parameter(walk, gradient, PARAMETER_FINAL_NORM);
+    rms_norm_backward(walk->ops, &dlast_ND, &dweight_D, &dnorm_ND, &last_ND, &norm_D, NULL, walk->shape.rms_norm_eps);
+    rows_scatter(walk->ops, &walk->dlast_TD, &dlast_ND, rows);
+    device_release(device, &dnorm_ND);
+    device_release(device, &last_ND);
+    device_release(device, &dlast_ND);
+}
+
+// The mirror of the output cast: the gradient that leaves a unit's input goes to the unit before in policy.output, and
+// that unit casts it to its compute dtype.
+static Tensor cast_back(Walk *walk, Tensor *dboundary_TD) {
+    if (dboundary_TD->dtype == walk->options.policy.compute) {
+        Tensor same = *dboundary_TD;
+        *dboundary_TD = (Tensor){0};
+        return same;
+    }
+    Tensor dout_TD = DEVICE_TENSOR_RAW(&walk->ops->device, MEMORY_ACTIVATION, walk->options.policy.compute,
+                                       dboundary_TD->size[0], dboundary_TD->size[1]);
+    rows_cast(walk->ops, &dout_TD, dboundary_TD);
+    device_release(&walk->ops->device, dboundary_TD);
+    return dout_TD;
+}
+
+static Tensor cast_out(Walk *walk, Tensor *dx_TD) {
+    if (dx_TD->dtype == walk->options.policy.output) {
+        Tensor same = *dx_TD;
+        *dx_TD = (Tensor){0};
+        return same;
+    }
+    Tensor dboundary_TD = DEVICE_TENSOR_RAW(&walk->ops->device, MEMORY_UNIT_OUTPUT, walk->options.policy.output,
+                                            dx_TD->size[0], dx_TD->size[1]);
+    walk->output_overflows += rows_cast(walk->ops, &dboundary_TD, dx_TD);
+    device_release(&walk->ops->device, dx_TD);
+    return dboundary_TD;
+}
+
+static void backward_unit(Walk *walk, int unit, BlockActivations *a, BlockBackwardScratch *backward, Tensor *d_TD) {
+    Tensor gathered = shard_gather(walk->shards, unit, walk->options.policy.compute);
+    BlockWeights weights = {0};
+    block_weights_view(&weights, walk->shards->table, unit, &gathered);
+    BlockGradients gradients = block_gradients_view(walk->shards->table, unit, &walk->shards->gradient[unit]);
+    if (walk->options.activation_checkpointing) {
+        // The recomputation obeys the same policy: its input was kept after the cast on entry, its output is dropped.
+        Tensor out_TD = DEVICE_TENSOR_RAW(&walk->ops->device, MEMORY_UNIT_OUTPUT, walk->options.policy.output,
+                                          d_TD->size[0], d_TD->size[1]);
+        block_forward(walk->ops, &walk->shape, &weights, &walk->cos_sin_PE, walk->batch, a, &walk->scratch, &out_TD);
+        device_release(&walk->ops->device, &out_TD);
+    }
+    block_backward(walk->ops, &walk->shape, &weights, &gradients, &walk->cos_sin_PE, walk->batch, a, &walk->scratch,
+                   backward, d_TD, d_TD);
+    shard_release(walk->shards, &gathered);
+}
+
+void walk_backward(Walk *walk) {
+    Device *device = &walk->ops->device;
+    DType compute = walk->options.policy.compute;
+    int64_t T = walk->batch->count;
+    int64_t page_count = 0;
+    for (int64_t i = 0; i < walk->batch->span_count; i++)
+        page_count += (walk->batch->spans[i].count + KV_PAGE_TOKENS - 1) / KV_PAGE_TOKENS;
+
+    device_release(device, &walk->last_TD);
+    BlockBackwardScratch backward = {
+        .dact_TF = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, walk->shape.ffn),
+        .dgate_up_T2F = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, 2 * walk->shape.ffn),
+        .dmid_TD = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, walk->shape.hidden),
+        .dattn_TO = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, walk->shape.heads_columns),
+        .dqkv_TC = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, walk->shape.qkv_columns),
+    };
+    for (int layer = root_unit(walk) - 1; layer >= 0; layer--) {
+        BlockActivations *a = &walk->activations[layer];
+        if (walk->options.activation_checkpointing) activations_open(walk, a, page_count);
+        Tensor d_TD = cast_back(walk, &walk->dlast_TD);
+        backward_unit(walk, layer, a, &backward, &d_TD);
+        if (layer)
+            walk->dlast_TD = cast_out(walk, &d_TD);
+        else
+            embedding_backward(walk->ops, &walk->dembedding_UD, &d_TD, walk->rows); // within the root: no cast
+        device_release(device, &d_TD);
+        activations_close(walk, a);
+        device_release(device, &a->x_TD);
+    }
+    Tensor *all[] = {&backward.dact_TF, &backward.dgate_up_T2F, &backward.dmid_TD, &backward.dattn_TO,
+                     &backward.dqkv_TC};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) device_release(device, all[i]);
+    walk_drop(walk);
+}
+
+void walk_drop(Walk *walk) {
+    Device *device = &walk->ops->device;
+    for (int layer = 0; layer < root_unit(walk); layer++) {
+        activations_close(walk, &walk->activations[layer]);
+        device_release(device, &walk->activations[layer].x_TD);
+    }
+    device_release(device, &walk->last_TD);
+    device_release(device, &walk->dlast_TD);
+    scratch_close(walk);
+    shard_release(walk->shards, &walk->root);
+    walk->batch = NULL;
+}

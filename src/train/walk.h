@@ -1,0 +1,67 @@
+// The training walk over FSDP units: forward keeps what backward reads, the root unit's head runs chunk by chunk with the
+// loss in between, backward adds gradients into the shards. No padding exists: a micro-batch is whole sequences, packed.
+//
+//   walk_begin(…ids of the global batch…)
+//   for each micro-batch:  walk_forward; for each chunk of loss rows: walk_head_forward, (loss), walk_head_backward;
+//                          walk_backward
+//   walk_end
+//
+// Where the output dtype acts (reference/nemo_rl.md section 9): a block's last sum is rounded once to policy.output; the next
+// block casts it to the compute dtype on entry and keeps only that; the final norm, in the root unit, reads it as it is. In
+// backward the gradient crosses each boundary in policy.output too.
+#pragma once
+#include "model/block.h"
+#include "model/precision.h"
+#include "train/shard.h"
+
+typedef struct WalkOptions {
+    PrecisionPolicy policy;
+    bool activation_checkpointing; // keep block inputs only, walk each block again in backward
+    int64_t max_positions;         // size of the rotary table
+} WalkOptions;
+
+typedef struct Walk {
+    Ops *ops;
+    const Architecture *architecture;
+    Shards *shards;
+    WalkOptions options;
+    BlockShape shape;
+    Tensor cos_sin_PE;
+    Arena arena;
+    // Gradient of the embedding, by distinct token of the global batch: folded into the weight's gradient once, at
+    // walk_end, so that cutting into micro-batches changes no bit of a tied weight either.
+    int32_t *row_of_id; // [V] row of dembedding_UD, or -1
+    int32_t *distinct;  // [U] token ids
+    int64_t distinct_count;
+    Tensor dembedding_UD;
+    // The micro-batch under way.
+    const TokenBatch *batch;
+    int32_t *rows; // [T] row of dembedding_UD for each token
+    int64_t rows_capacity;
+    BlockActivations *activations; // [L]
+    BlockScratch scratch;
+    Tensor root;              // gathered root unit
+    Tensor last_TD, dlast_TD; // output of the last block and its gradient, in policy.output
+    int64_t output_overflows; // finite values that policy.output made infinite, since walk_begin
+} Walk;
+
+void walk_open(Walk *walk, Ops *ops, const Architecture *architecture, Shards *shards, WalkOptions options);
+void walk_close(Walk *walk); // accepts a zero-initialised object
+
+// Opens the gradients of a global batch whose token ids are ids[count].
+void walk_begin(Walk *walk, const int32_t *ids, int64_t count);
+
+// The batch (spans are whole sequences, pages distinct and 0..page_count-1) must live until walk_backward.
+void walk_forward(Walk *walk, const TokenBatch *batch, int64_t page_count);
+
+// Fills logits_NV (fp32) for the given rows (host, ascending) of the micro-batch, and norm_ND (compute dtype) on the way.
+void walk_head_forward(Walk *walk, Tensor *logits_NV, Tensor *norm_ND, const int32_t *rows);
+
+// From dlogits_NV and the norm_ND of walk_head_forward. Each row of a micro-batch at most once.
+void walk_head_backward(Walk *walk, const Tensor *dlogits_NV, const Tensor *norm_ND, const int32_t *rows);
+
+void walk_backward(Walk *walk);
+void walk_drop(Walk *walk); // releases the micro-batch without a backward
+
+// Folds the embedding's gradient; the gradients then stay in the shards until shard_gradients_close.
+void walk_end(Walk *walk);
