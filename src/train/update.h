@@ -1,0 +1,32 @@
+// One optimizer step on one global batch: micro-batch by micro-batch forward, head and loss in chunks, backward; then the
+// global norm, clipping and AdamW. Loss and gradients are normalised by the counts of the whole global batch, so micro-batch
+// and chunk sizes change no bit.
+#pragma once
+#include "base/log.h"
+#include "ops/softmax.h"
+#include "train/batch.h"
+#include "train/loss.h"
+#include "train/walk.h"
+
+typedef struct UpdateOptions {
+    int64_t micro_batch_size; // sequences (policy.train_micro_batch_size)
+    int64_t head_chunk;       // loss rows whose logits exist at a time (policy.logprob_chunk_size)
+    SoftmaxFilter filter;     // as in sampling
+    OptimizerOptions optimizer;
+    double lr; // of this step
+    bool nll;  // supervised fine-tuning: −log p instead of the policy-gradient loss
+} UpdateOptions;
+
+typedef struct UpdateResult {
+    LossMetrics metrics;
+    double grad_norm; // before clipping
+    double global_valid_seqs, global_valid_toks;
+    double max_abs_logprob_error; // max |log-prob of this walk − generation log-prob| over loss tokens
+    int64_t tokens;               // walked
+    int64_t output_overflows;     // finite values that became infinite at a unit boundary
+    int64_t nonfinite_gradients;  // 1 when the norm was not finite; the step was then skipped
+} UpdateResult;
+
+// done, when not NULL, is advanced by each micro-batch's sequences.
+void update_policy(UpdateResult *result, Walk *walk, const TrainBatch *batch, const LossOptions *loss,
+                   const UpdateOptions *options, Progress *progress, int64_t *done);
