@@ -1,6 +1,8 @@
 #include "device/device.h"
 
-enum { ALIGNMENT = 64 };
+#include <sys/mman.h>
+
+enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20, HUGE_FROM = 4 << 20 };
 
 static size_t padded(size_t bytes) {
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -22,9 +24,12 @@ Tensor device_tensor_raw(Device *device, MemoryTag tag, DType dtype, int rank, c
         tensor.data = (void *)(device->next_address += bytes);
         return tensor;
     }
-    tensor.data = aligned_alloc(ALIGNMENT, bytes);
+    // Large tensors come and go at every micro-batch: huge pages keep the cost of their first touch small.
+    size_t alignment = bytes >= HUGE_FROM ? HUGE_PAGE : ALIGNMENT;
+    tensor.data = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
     CHECK(tensor.data, "out of memory: %zu bytes asked for %s in phase %s, %llu alive", bytes, ledger_tag_name(tag),
           ledger_phase_name(device->ledger.phase), (unsigned long long)device->ledger.live_total);
+    if (alignment == HUGE_PAGE) madvise(tensor.data, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); // a hint: may fail
     return tensor;
 }
 
