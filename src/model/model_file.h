@@ -18,6 +18,9 @@ const ParameterTable *model_file_parameters(const ModelFile *file);
 // Writes the parameter as fp32, row-major in Hugging Face's layout (GGUF: dequantised exactly, q and k rows un-permuted).
 bool model_file_read(const ModelFile *file, const Parameter *parameter, float *out, Error *error);
 
+// Writes all parameters of a unit into its flat array of fp32 (model/parameters.h); gaps are left alone.
+bool model_file_read_unit(const ModelFile *file, int unit, float *flat, Error *error);
+
 // Tokenizer of the model: from the GGUF's tables or the folder's tokenizer.json. The caller closes it.
 bool model_file_tokenizer(const ModelFile *file, Tokenizer **tokenizer, Error *error);
 

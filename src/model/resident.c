@@ -150,6 +150,18 @@ void resident_load_unit(Resident *r, int unit, const Tensor *flat) {
     device_release(device, &cast);
 }
 
+bool resident_load_file(Resident *r, const ModelFile *file, Error *error) {
+    Device *device = &r->ops->device;
+    for (int unit = 0; unit < r->parameters->unit_count; unit++) {
+        Tensor flat = DEVICE_TENSOR(device, MEMORY_SCRATCH, DTYPE_F32, r->parameters->unit_sizes[unit]);
+        bool good = !ops_runs(r->ops) || model_file_read_unit(file, unit, flat.data, error);
+        if (good) resident_load_unit(r, unit, &flat);
+        device_release(device, &flat);
+        if (!good) return false;
+    }
+    return true;
+}
+
 // The first `count` rows of every scratch tensor.
 static BlockActivations activations_of(const Resident *r, int64_t count) {
     const BlockActivations *a = &r->activations;

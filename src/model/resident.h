@@ -3,6 +3,7 @@
 #pragma once
 #include "base/arena.h"
 #include "model/block.h"
+#include "model/model_file.h"
 #include "model/precision.h"
 #include "ops/softmax.h"
 
@@ -46,6 +47,9 @@ void resident_close(Resident *resident);
 
 // Takes over one unit's weights from its flat array (F32 or the compute dtype; model/parameters.h): casts and packs.
 void resident_load_unit(Resident *resident, int unit, const Tensor *flat);
+
+// Loads every unit from a model file.
+bool resident_load_file(Resident *resident, const ModelFile *file, Error *error);
 
 // Pushes the batch (at most max_rows rows) through all blocks, writing keys and values into the cache's pages. The hidden
 // states stay in resident->out_TD until the next call.

@@ -26,6 +26,12 @@ void shard_close(Shards *shards) {
     *shards = (Shards){0};
 }
 
+bool shard_load(Shards *shards, const ModelFile *file, Error *error) {
+    for (int unit = 0; ops_runs(shards->ops) && unit < shards->table->unit_count; unit++)
+        if (!model_file_read_unit(file, unit, shards->weight[unit].data, error)) return false;
+    return true;
+}
+
 Tensor shard_view(const Tensor *flat, const Parameter *parameter) {
     Tensor part = tensor_rows(flat, parameter->offset, parameter->rows * parameter->cols);
     return parameter->vector ? part : TENSOR_RESHAPE(&part, parameter->rows, parameter->cols);

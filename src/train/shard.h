@@ -2,7 +2,7 @@
 // (model/parameters.h). One rank owns whole units; a unit is gathered in the compute dtype for as long as it is walked.
 #pragma once
 #include "base/arena.h"
-#include "model/parameters.h"
+#include "model/model_file.h"
 #include "ops/rows.h"
 #include "train/optimizer.h"
 
@@ -16,9 +16,12 @@ typedef struct Shards {
     Arena arena;
 } Shards;
 
-// Weights zero, moments zero. The caller fills weight[] (shard_read_parameter's twin is model_file_read).
+// Weights zero, moments zero.
 void shard_open(Shards *shards, Ops *ops, const ParameterTable *table);
 void shard_close(Shards *shards); // accepts a zero-initialised object
+
+// Fills the weights from a model file.
+bool shard_load(Shards *shards, const ModelFile *file, Error *error);
 
 // A parameter's elements inside its unit's flat array (a view).
 Tensor shard_view(const Tensor *flat, const Parameter *parameter);
