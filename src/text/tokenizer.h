@@ -1,0 +1,62 @@
+// Byte-level BPE tokenizers, with the ids of the Hugging Face tokenizers library (0.23) reading the same tokenizer.json.
+//
+// Encoding: added tokens are cut out of the raw text (leftmost, longest); what lies between is normalized (NFC or not at
+// all), split into pieces (pretokenize.h), and each piece's bytes are merged (bpe.h). Text is bytes: it may contain 0,
+// and bytes that are not UTF-8 are encoded as they are. Decoding: bytes of all tokens joined, then every maximal
+// ill-formed part becomes one U+FFFD (utf8.h). Token by token: detokenize.h.
+#pragma once
+#include "base/strbuf.h"
+#include "text/bpe.h"
+
+// Immutable after open: any number of threads may use one.
+typedef struct Tokenizer Tokenizer;
+
+// What a GGUF file holds under tokenizer.ggml.*. Token texts are in byte characters (vocabulary.h). Everything is
+// copied. The arrays may be NULL where their count is 0; types may be NULL: all normal.
+typedef struct TokenizerTables {
+    int32_t token_count;
+    const char *const *tokens; // tokens, by id
+    const int32_t *types;      // token_type: 3 control (added, special), 4 user-defined (added), 5 unused (no text)
+    int32_t merge_count;
+    const char *const *merges;      // merges: "left right", by rank
+    const char *pre;                // pre: smollm, qwen2, gpt-2 or default, llama-bpe or llama3
+    int32_t bos_id, eos_id, pad_id; // -1: none
+    bool add_bos;                   // add_bos_token
+} TokenizerTables;
+
+// Fails on an unknown pre (naming the known ones), ids out of range, duplicate tokens, and merges of or into tokens that
+// are not there. The line starts with source_name.
+bool tokenizer_open_tables(Tokenizer **tokenizer, const TokenizerTables *tables, const char *source_name, Error *error);
+
+// Reads folder/tokenizer.json, and from folder/tokenizer_config.json, when it is there, bos_token, eos_token, pad_token
+// and add_bos_token. Whatever part of tokenizer.json would change ids and is not known here is refused by name: the
+// model must be BPE without dropout and byte fallback, the normalizer NFC or null, the pre-tokenizer made of Digits,
+// Split with one of the regexes of pretokenize.h and ByteLevel, the post-processor ByteLevel or a template of special
+// tokens around one text, the decoder ByteLevel. truncation and padding concern batches and are not read.
+bool tokenizer_open_folder(Tokenizer **tokenizer, const char *folder, Error *error);
+
+void tokenizer_close(Tokenizer *tokenizer); // accepts NULL
+
+// Appends the ids of text[size]; the caller closes the list (bpe_list_close). With add_special, the tokens that the
+// post-processor or add_bos put before and after a text are added; a text that begins with the BOS token gets no second
+// one. Fails only for a text of more than BPE_LONGEST bytes.
+bool tokenizer_encode(const Tokenizer *tokenizer, TokenList *ids, const char *text, size_t size, bool add_special,
+                      Error *error);
+
+// Appends the text of ids[count], always well-formed UTF-8. Ids without a token give nothing; with skip_special neither
+// do added tokens marked special.
+void tokenizer_decode(const Tokenizer *tokenizer, StrBuf *text, const int32_t *ids, size_t count, bool skip_special);
+
+int32_t tokenizer_id(const Tokenizer *tokenizer, const char *token); // by its text as in the file; -1: none
+int32_t tokenizer_size(const Tokenizer *tokenizer);                  // highest id + 1, added tokens included
+int32_t tokenizer_bos(const Tokenizer *tokenizer);                   // -1: none
+int32_t tokenizer_eos(const Tokenizer *tokenizer);                   // -1: none
+int32_t tokenizer_pad(const Tokenizer *tokenizer);                   // -1: none
+
+// A token's text as in the file (byte characters), 0-terminated; NULL for an id without a token. Owned by the tokenizer.
+const char *tokenizer_token_text(const Tokenizer *tokenizer, int32_t id);
+
+// The bytes that a token stands for, which need not be whole characters; NULL and *size 0 for an id without a token.
+const char *tokenizer_token_bytes(const Tokenizer *tokenizer, int32_t id, size_t *size);
+
+bool tokenizer_is_special(const Tokenizer *tokenizer, int32_t id); // an added token marked special
