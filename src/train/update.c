@@ -46,8 +46,7 @@ static bool chunk_loss(UpdateResult *result, Chunk *chunk, const TrainBatch *bat
                          .reference = batch->reference ? chunk->reference : NULL,
                          .advantage = chunk->advantage,
                          .mask = chunk->mask};
-    loss_clipped_pg(&result->metrics, chunk->dcurrent, chunk->dunfiltered, &tokens, loss, result->global_valid_seqs,
-                    result->global_valid_toks);
+    loss_clipped_pg(&result->metrics, chunk->dcurrent, chunk->dunfiltered, &tokens, loss, result->global_valid_toks);
     return filtered;
 }
 
