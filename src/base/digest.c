@@ -1,0 +1,19 @@
+#include "base/digest.h"
+
+#include "base/file.h"
+
+#include <stdio.h>
+#include <xxhash.h>
+
+void digest_bytes(char hex[DIGEST_HEX], const void *data, size_t size) {
+    XXH128_hash_t hash = XXH3_128bits(data, size);
+    snprintf(hex, DIGEST_HEX, "%016llx%016llx", (unsigned long long)hash.high64, (unsigned long long)hash.low64);
+}
+
+bool digest_file(char hex[DIGEST_HEX], const char *path, Error *error) {
+    FileMap map;
+    if (!file_map(&map, path, error)) return false;
+    digest_bytes(hex, map.data, map.size);
+    file_unmap(&map);
+    return true;
+}

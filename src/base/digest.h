@@ -1,0 +1,8 @@
+// XXH3-128 digests, to recognise files and settings. Not against forgery.
+#pragma once
+#include "base/error.h"
+
+enum { DIGEST_HEX = 33 }; // 32 hexadecimal digits and a 0 byte
+
+void digest_bytes(char hex[DIGEST_HEX], const void *data, size_t size);
+bool digest_file(char hex[DIGEST_HEX], const char *path, Error *error);

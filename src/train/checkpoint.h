@@ -1,0 +1,36 @@
+// Checkpoints: folders step_N that appear whole or not at all, and resume to the same bits (reference section 4.6).
+//
+//   step_N/training_info.json                         counters, metrics, digests of the files below
+//         /config.yaml                                the resolved recipe
+//         /policy/weights/model/{model.safetensors, config.json}   fp32 masters under Hugging Face names: Transformers loads it
+//         /policy/optimizer/optim/optimizer.safetensors            exp_avg.<name>, exp_avg_sq.<name>; metadata "step"
+//
+// Written to tmp_step_N, every file and folder fsynced, then renamed. Names that are not step_N are ignored.
+#pragma once
+#include "base/jsonio.h"
+#include "train/shard.h"
+
+typedef struct CheckpointSave {
+    const char *folder; // that holds the step_N
+    int64_t step;
+    const Shards *shards;
+    const Architecture *architecture;
+    bool optimizer;     // save moments too
+    json_t *info;       // becomes training_info.json; "files" is added
+    const char *config; // text of config.yaml
+} CheckpointSave;
+
+// Makes the folder when needed. A step_N that exists already is replaced. On failure nothing of the checkpoint is left and
+// older ones are untouched.
+bool checkpoint_save(const CheckpointSave *save, Error *error);
+
+// The highest complete step_N; *step is 0 and true is returned when there is none (or no folder).
+bool checkpoint_latest(int64_t *step, const char *folder, Error *error);
+
+// Fills weights, moments and the optimizer's step from folder/step_N. *info is the training_info (caller decrefs). Refuses
+// files whose digest, names or shapes do not fit. moments stay zero, with *optimizer false, where none were saved.
+bool checkpoint_load(Shards *shards, const char *folder, int64_t step, json_t **info, bool *optimizer, Error *error);
+
+// Keeps the newest checkpoint, and the keep best by info[metric] (missing: worst; ties: newer first); metric NULL: the newest
+// keep. keep < 0: all. Removes the others and leftovers tmp_step_* of saves that never ended.
+bool checkpoint_retain(const char *folder, int64_t keep, const char *metric, bool higher_is_better, Error *error);
