@@ -159,6 +159,11 @@ bool file_rename(const char *from, const char *to, Error *error) {
     return sync_parent(to, error);
 }
 
+bool file_exchange(const char *one, const char *other, Error *error) {
+    if (renameat2(AT_FDCWD, one, AT_FDCWD, other, RENAME_EXCHANGE)) return fail(error, other, "exchange");
+    return sync_parent(other, error);
+}
+
 static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *walk) {
     (void)info, (void)kind, (void)walk;
     return remove(path);

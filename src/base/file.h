@@ -25,4 +25,6 @@ bool file_append_line(const char *path, const char *line, Error *error); // one 
 bool file_make_folders(const char *path, Error *error);           // like mkdir -p
 bool file_sync(const char *path, Error *error);                   // fsync of a file or folder by name
 bool file_rename(const char *from, const char *to, Error *error); // rename, then fsync of to's folder
-bool file_remove_tree(const char *path, Error *error);            // a missing path is fine; never follows links
+bool file_exchange(const char *one, const char *other,
+                   Error *error);                      // swaps two names at once, then fsync of other's folder
+bool file_remove_tree(const char *path, Error *error); // a missing path is fine; never follows links

@@ -88,7 +88,6 @@ bool checkpoint_save(const CheckpointSave *save, Error *error) {
     Arena arena = {0};
     Error ignored;
     const char *aside = arena_format(&arena, "%s/tmp_step_%lld", save->folder, (long long)save->step);
-    const char *old = arena_format(&arena, "%s/old_step_%lld", save->folder, (long long)save->step);
     const char *place = arena_format(&arena, "%s/step_%lld", save->folder, (long long)save->step);
     bool good = file_make_folders(save->folder, error) && file_remove_tree(aside, error) &&
                 write_all(save, aside, &arena, error);
@@ -229,7 +228,7 @@ static bool remove_leftovers(const char *folder, Arena *arena, Error *error) {
     DIR *open = opendir(folder);
     bool good = true;
     for (struct dirent *entry; open && good && (entry = readdir(open));)
-        if (step_of(entry->d_name, "tmp_step_") >= 0 || step_of(entry->d_name, "old_step_") >= 0)
+        if (step_of(entry->d_name, "tmp_step_") >= 0)
             good = file_remove_tree(arena_format(arena, "%s/%s", folder, entry->d_name), error);
     if (open) closedir(open);
     return good;
