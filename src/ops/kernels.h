@@ -6,9 +6,36 @@
 
 #include <stdint.h>
 
+// Floats in the type in which they are stored (F32, BF16, F16).
+typedef struct Numbers {
+    void *data;
+    DType dtype;
+} Numbers;
+
+// The scalars of one AdamW update, as the loop uses them (rows.h).
+typedef struct AdamwFactors {
+    float gradient_scale, keep, beta1, rest1, beta2, rest2, rate, correction, eps; // keep: 1 − lr·wd; rest: 1 − β
+} AdamwFactors;
+
 // ENTRY(result, name, (arguments)): one line a kernel.
 #define GEMM_KERNELS(ENTRY)
-#define ROWS_KERNELS(ENTRY)
+#define ROWS_KERNELS(ENTRY)                                                                                            \
+    ENTRY(void, vmath_exps, (float *out, const float *in, int64_t n))                                                  \
+    ENTRY(void, vmath_logs, (float *out, const float *in, int64_t n))                                                  \
+    ENTRY(void, rows_convert, (Numbers out, Numbers in, int64_t n))                                                    \
+    ENTRY(int64_t, rows_overflows, (Numbers in, float limit, int64_t n))                                               \
+    ENTRY(int64_t, rows_nonfinite, (Numbers in, int64_t n))                                                            \
+    ENTRY(double, rows_square_block, (Numbers in, int64_t n))                                                          \
+    ENTRY(void, rows_accumulate, (float *sum, Numbers in, int64_t n))                                                  \
+    ENTRY(void, rows_plus, (Numbers out, Numbers a, Numbers b, int64_t n))                                             \
+    ENTRY(void, rms_norm_row, (Numbers y, Numbers x, Numbers w, int64_t n, float eps))                                 \
+    ENTRY(float, rms_norm_row_backward,                                                                                \
+          (Numbers dx, Numbers dy, Numbers x, Numbers w, Numbers residual, int64_t n, float eps))                      \
+    ENTRY(void, rms_norm_weight_row, (float *dw, Numbers dy, Numbers x, float rstd, int64_t n))                        \
+    ENTRY(void, swiglu_row, (Numbers act, Numbers gate, Numbers up, int64_t n))                                        \
+    ENTRY(void, swiglu_row_backward, (Numbers dgate, Numbers dup, Numbers dact, Numbers gate, Numbers up, int64_t n))  \
+    ENTRY(void, rope_row, (Numbers x, const float *cos_sin, int64_t heads, int64_t head_dim, float sign))              \
+    ENTRY(void, adamw_block, (float *w, float *m, float *v, const float *gradient, int64_t n, const AdamwFactors *f))
 #define ATTENTION_KERNELS(ENTRY)
 #define SOFTMAX_KERNELS(ENTRY)
 #define ALL_KERNELS(ENTRY) GEMM_KERNELS(ENTRY) ROWS_KERNELS(ENTRY) ATTENTION_KERNELS(ENTRY) SOFTMAX_KERNELS(ENTRY)

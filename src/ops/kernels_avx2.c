@@ -1,4 +1,6 @@
 #include "ops/kernels.h"
 #include "ops/simd_avx2.h"
 
+#include "ops/rows.inc"
+
 const Kernels kernels_avx2 = {.isa = "avx2", ALL_KERNELS(KERNEL_VALUE)};

@@ -1,4 +1,6 @@
 #include "ops/kernels.h"
 #include "ops/simd_scalar.h"
 
+#include "ops/rows.inc"
+
 const Kernels kernels_scalar = {.isa = "scalar", ALL_KERNELS(KERNEL_VALUE)};

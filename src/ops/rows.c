@@ -1,0 +1,425 @@
+#include "ops/rows.h"
+
+#include "ops/kernels.h"
+#include "ops/sincos.h"
+
+#include <stdatomic.h>
+
+enum {
+    TASK_ELEMENTS = 32768, // of one task: enough to be worth handing out, small enough to stay in the second cache
+    TASK_COLUMNS = 64,     // of one task that sums over rows
+    SLAB_ROWS = 256,       // rows whose 1/rms is remembered between the two halves of rms_norm_backward
+    SQUARE_BLOCK = 4096,
+    SLAB_BLOCKS = 512,
+};
+
+// What the tasks of one operation share; each uses the part that it needs.
+typedef struct RowsJob {
+    const Kernels *kernels;
+    int64_t rows, columns; // of the matrix, or 1 and the number of elements
+    int64_t step;          // rows (or elements) of one task
+    const Tensor *out, *a, *b, *c, *d, *e;
+    const int32_t *indices;
+    const float *values;
+    float *rstd;
+    double *sums;
+    float number;
+    int64_t heads, head_dim, first;
+    const AdamwFactors *adamw;
+    _Atomic int64_t *found;
+} RowsJob;
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+// The elements of a tensor from number `at` on; nothing of NULL.
+static Numbers numbers(const Tensor *tensor, int64_t at) {
+    if (!tensor) return (Numbers){0};
+    return (Numbers){(char *)tensor->data + (size_t)at * dtype_size(tensor->dtype), tensor->dtype};
+}
+
+static void check_floats(const Tensor *tensor, const char *name) {
+    CHECK(tensor->dtype != DTYPE_I32, "%s is %s", name, dtype_name(tensor->dtype));
+}
+
+static void check_matrix(const Tensor *tensor, const char *name, int64_t rows, int64_t columns) {
+    check_floats(tensor, name);
+    CHECK(tensor->rank == 2 && tensor->size[0] == rows && tensor->size[1] == columns,
+          "%s has rank %d and is %lld x %lld, not %lld x %lld", name, tensor->rank, (long long)tensor->size[0],
+          (long long)tensor->size[1], (long long)rows, (long long)columns);
+}
+
+static void check_f32(const Tensor *tensor, const char *name) {
+    CHECK(tensor->dtype == DTYPE_F32, "%s is %s, not float32", name, dtype_name(tensor->dtype));
+}
+
+static void check_count(const Tensor *tensor, const char *name, int64_t count) {
+    check_floats(tensor, name);
+    CHECK(tensor_count(tensor) == count, "%s has %lld elements, not %lld", name, (long long)tensor_count(tensor),
+          (long long)count);
+}
+
+// Tasks are blocks of rows.
+static void run_rows(Ops *ops, RowsJob job, TeamTask *task) {
+    job.kernels = ops->kernels;
+    job.step = job.columns < TASK_ELEMENTS ? TASK_ELEMENTS / (job.columns ? job.columns : 1) : 1;
+    team_run(ops->team, (job.rows + job.step - 1) / job.step, task, &job);
+}
+
+// Tasks are blocks of columns, each walking over the rows in ascending order.
+static void run_columns(Ops *ops, RowsJob job, TeamTask *task) {
+    job.kernels = ops->kernels;
+    job.step = TASK_COLUMNS;
+    team_run(ops->team, (job.columns + job.step - 1) / job.step, task, &job);
+}
+
+// Tasks are blocks of elements: rows = 1.
+static void run_elements(Ops *ops, RowsJob job, TeamTask *task) {
+    job.kernels = ops->kernels;
+    job.step = TASK_ELEMENTS;
+    team_run(ops->team, (job.columns + job.step - 1) / job.step, task, &job);
+}
+
+#define EACH_ROW(job, task, row)                                                                                       \
+    for (int64_t row = (task) * (job)->step, last_##row = smaller((job)->rows, row + (job)->step); row < last_##row;   \
+         row++)
+
+// out[i] = a[indices[i]]
+static void gather_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const RowsJob *job = context;
+    EACH_ROW(job, task, row) {
+        Numbers from = numbers(job->a, job->indices[row] * job->columns);
+        job->kernels->rows_convert(numbers(job->out, row * job->columns), from, job->columns);
+    }
+}
+
+static void check_indices(const int32_t *indices, int64_t count, int64_t limit) {
+    for (int64_t i = 0; i < count; i++)
+        CHECK(indices[i] >= 0 && indices[i] < limit, "index %lld is %d, of %lld rows", (long long)i, (int)indices[i],
+              (long long)limit);
+}
+
+void rows_gather(Ops *ops, Tensor *out_TD, const Tensor *x_SD, const int32_t *rows) {
+    check_matrix(out_TD, "out", out_TD->size[0], x_SD->size[1]);
+    check_matrix(x_SD, "x", x_SD->size[0], out_TD->size[1]);
+    if (!ops_runs(ops)) return;
+    check_indices(rows, out_TD->size[0], x_SD->size[0]);
+    RowsJob job = {.rows = out_TD->size[0], .columns = out_TD->size[1], .out = out_TD, .a = x_SD, .indices = rows};
+    run_rows(ops, job, gather_task);
+}
+
+void embedding_forward(Ops *ops, Tensor *y_TD, const Tensor *table_VD, const int32_t *ids) {
+    rows_gather(ops, y_TD, table_VD, ids);
+}
+
+static void scatter_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const RowsJob *job = context;
+    EACH_ROW(job, task, row) {
+        Numbers to = numbers(job->out, job->indices[row] * job->columns);
+        job->kernels->rows_convert(to, numbers(job->a, row * job->columns), job->columns);
+    }
+}
+
+void rows_scatter(Ops *ops, Tensor *out_SD, const Tensor *x_TD, const int32_t *rows) {
+    check_matrix(out_SD, "out", out_SD->size[0], x_TD->size[1]);
+    check_matrix(x_TD, "x", x_TD->size[0], out_SD->size[1]);
+    if (!ops_runs(ops)) return;
+    check_indices(rows, x_TD->size[0], out_SD->size[0]);
+    RowsJob job = {.rows = x_TD->size[0], .columns = x_TD->size[1], .out = out_SD, .a = x_TD, .indices = rows};
+    run_rows(ops, job, scatter_task);
+}
+
+static void embedding_backward_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const RowsJob *job = context;
+    int64_t first = task * job->step, count = smaller(job->step, job->columns - first);
+    float *table = job->out->data;
+    for (int64_t row = 0; row < job->rows; row++)
+        job->kernels->rows_accumulate(table + job->indices[row] * job->columns + first,
+                                      numbers(job->a, row * job->columns + first), count);
+}
+
+void embedding_backward(Ops *ops, Tensor *dtable_UD, const Tensor *dy_TD, const int32_t *rows) {
+    check_matrix(dtable_UD, "dtable", dtable_UD->size[0], dy_TD->size[1]);
+    check_matrix(dy_TD, "dy", dy_TD->size[0], dtable_UD->size[1]);
+    check_f32(dtable_UD, "dtable");
+    if (!ops_runs(ops)) return;
+    check_indices(rows, dy_TD->size[0], dtable_UD->size[0]);
+    RowsJob job = {.rows = dy_TD->size[0], .columns = dy_TD->size[1], .out = dtable_UD, .a = dy_TD, .indices = rows};
+    run_columns(ops, job, embedding_backward_task);
+}
+
+static void rms_norm_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const RowsJob *job = context;
+    EACH_ROW(job, task, row) {
+        int64_t at = row * job->columns;
+        job->kernels->rms_norm_row(numbers(job->out, at), numbers(job->a, at), numbers(job->b, 0), job->columns,
+                                   job->number);
+    }
+}
+
+void rms_norm_forward(Ops *ops, Tensor *y_TD, const Tensor *x_TD, const Tensor *w_D, float eps) {
+    int64_t rows = x_TD->size[0], columns = x_TD->size[1];
+    check_matrix(x_TD, "x", rows, columns);
+    check_matrix(y_TD, "y", rows, columns);
+    check_count(w_D, "w", columns);
+    if (!ops_runs(ops)) return;
+    RowsJob job = {.rows = rows, .columns = columns, .out = y_TD, .a = x_TD, .b = w_D, .number = eps};
+    run_rows(ops, job, rms_norm_task);
+}
+
+// Rows of one slab, counted from job->first.
+static void rms_norm_backward_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const RowsJob *job = context;
+    EACH_ROW(job, task, row) {
+        int64_t at = (job->first + row) * job->columns;
+        job->rstd[row] =
+            job->kernels->rms_norm_row_backward(numbers(job->out, at), numbers(job->a, at), numbers(job->b, at),
+                                                numbers(job->c, 0), numbers(job->d, at), job->columns, job->number);
+    }
+}
+
+static void rms_norm_weight_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const RowsJob *job = context;
+    int64_t first = task * job->step, count = smaller(job->step, job->columns - first);
+    for (int64_t row = 0; row < job->rows; row++) {
+        int64_t at = (job->first + row) * job->columns + first;
+        job->kernels->rms_norm_weight_row((float *)job->e->data + first, numbers(job->a, at), numbers(job->b, at),
+                                          job->rstd[row], count);
+    }
+}
+
+void rms_norm_backward(Ops *ops, Tensor *dx_TD, Tensor *dw_D, const Tensor *dy_TD, const Tensor *x_TD,
+                       const Tensor *w_D, const Tensor *residual_TD, float eps) {
+    int64_t rows = x_TD->size[0], columns = x_TD->size[1];
+    check_matrix(x_TD, "x", rows, columns);
+    check_matrix(dx_TD, "dx", rows, columns);
+    check_matrix(dy_TD, "dy", rows, columns);
+    if (residual_TD) check_matrix(residual_TD, "residual", rows, columns);
+    check_count(w_D, "w", columns);
+    if (dw_D) check_count(dw_D, "dw", columns);
+    if (dw_D) check_f32(dw_D, "dw");
+    if (!ops_runs(ops)) return;
+    float rstd[SLAB_ROWS];
+    RowsJob job = {.columns = columns, .out = dx_TD, .a = dy_TD, .b = x_TD, .c = w_D, .d = residual_TD, .e = dw_D};
+    job.number = eps;
+    job.rstd = rstd;
+    for (job.first = 0; job.first < rows; job.first += SLAB_ROWS) {
+        job.rows = smaller(SLAB_ROWS, rows - job.first);
+        run_rows(ops, job, rms_norm_backward_task);
+        if (dw_D) run_columns(ops, job, rms_norm_weight_task);
+    }
+}
+
+static void add_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const RowsJob *job = context;
+    int64_t at = task * job->step;
+    job->kernels->rows_plus(numbers(job->out, at), numbers(job->a, at), numbers(job->b, at),
+                            smaller(job->step, job->columns - at));
+}
+
+void rows_add(Ops *ops, Tensor *out, const Tensor *a, const Tensor *b) {
+    int64_t count = tensor_count(out);
+    check_count(out, "out", count);
+    check_count(a, "a", count);
+    check_count(b, "b", count);
+    if (!ops_runs(ops)) return;
+    run_elements(ops, (RowsJob){.rows = 1, .columns = count, .out = out, .a = a, .b = b}, add_task);
+}
+
+// The smallest magnitude that rounds to infinity: half a step beyond the largest finite number.
+static float overflow_limit(DType dtype) {
+    switch (dtype) {
+    case DTYPE_BF16: return 0x1.ffp+127f;
+    case DTYPE_F16: return 65520.0f;
+    default: return INFINITY;
+    }
+}
+
+static void cast_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const RowsJob *job = context;
+    int64_t at = task * job->step, count = smaller(job->step, job->columns - at);
+    job->kernels->rows_convert(numbers(job->out, at), numbers(job->a, at), count);
+    if (job->out->dtype == job->a->dtype || job->out->dtype == DTYPE_F32) return;
+    int64_t found = job->kernels->rows_overflows(numbers(job->a, at), overflow_limit(job->out->dtype), count);
+    if (found) atomic_fetch_add(job->found, found);
+}
+
+int64_t rows_cast(Ops *ops, Tensor *out, const Tensor *in) {
+    int64_t count = tensor_count(out);
+    check_count(out, "out", count);
+    check_count(in, "in", count);
+    if (!ops_runs(ops)) return 0;
+    _Atomic int64_t found = 0;
+    run_elements(ops, (RowsJob){.rows = 1, .columns = count, .out = out, .a = in, .found = &found}, cast_task);
+    return atomic_load(&found);
+}
+
+static void swiglu_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const RowsJob *job = context;
+    EACH_ROW(job, task, row) {
+        int64_t f = job->columns, at = row * 2 * f;
+        job->kernels->swiglu_row(numbers(job->out, row * f), numbers(job->a, at), numbers(job->a, at + f), f);
+    }
+}
+
+void swiglu_forward(Ops *ops, Tensor *act_TF, const Tensor *gate_up_T2F) {
+    int64_t rows = act_TF->size[0], columns = act_TF->size[1];
+    check_matrix(act_TF, "act", rows, columns);
+    check_matrix(gate_up_T2F, "gate_up", rows, 2 * columns);
+    if (!ops_runs(ops)) return;
+    run_rows(ops, (RowsJob){.rows = rows, .columns = columns, .out = act_TF, .a = gate_up_T2F}, swiglu_task);
+}
+
+static void swiglu_backward_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const RowsJob *job = context;
+    EACH_ROW(job, task, row) {
+        int64_t f = job->columns, at = row * 2 * f;
+        job->kernels->swiglu_row_backward(numbers(job->out, at), numbers(job->out, at + f), numbers(job->a, row * f),
+                                          numbers(job->b, at), numbers(job->b, at + f), f);
+    }
+}
+
+void swiglu_backward(Ops *ops, Tensor *dgate_up_T2F, const Tensor *dact_TF, const Tensor *gate_up_T2F) {
+    int64_t rows = dact_TF->size[0], columns = dact_TF->size[1];
+    check_matrix(dact_TF, "dact", rows, columns);
+    check_matrix(gate_up_T2F, "gate_up", rows, 2 * columns);
+    check_matrix(dgate_up_T2F, "dgate_up", rows, 2 * columns);
+    if (!ops_runs(ops)) return;
+    RowsJob job = {.rows = rows, .columns = columns, .out = dgate_up_T2F, .a = dact_TF, .b = gate_up_T2F};
+    run_rows(ops, job, swiglu_backward_task);
+}
+
+static void rope_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const RowsJob *job = context;
+    EACH_ROW(job, task, row) {
+        const float *cos_sin = job->values + job->indices[row] * job->head_dim;
+        job->kernels->rope_row(numbers(job->out, row * job->columns), cos_sin, job->heads, job->head_dim, job->number);
+    }
+}
+
+void rope_apply(Ops *ops, Tensor *x_TC, const Tensor *cos_sin_PE, const int32_t *positions, int64_t heads,
+                int64_t head_dim, bool inverse) {
+    int64_t rows = x_TC->size[0], columns = x_TC->size[1];
+    check_matrix(x_TC, "x", rows, columns);
+    check_matrix(cos_sin_PE, "cos_sin", cos_sin_PE->size[0], head_dim);
+    check_f32(cos_sin_PE, "cos_sin");
+    CHECK(head_dim > 0 && head_dim % 2 == 0 && heads >= 0 && heads <= columns / head_dim,
+          "%lld heads of %lld in %lld columns", (long long)heads, (long long)head_dim, (long long)columns);
+    if (!ops_runs(ops)) return;
+    check_indices(positions, rows, cos_sin_PE->size[0]);
+    RowsJob job = {.rows = rows, .columns = columns, .out = x_TC, .values = cos_sin_PE->data, .indices = positions};
+    job.heads = heads;
+    job.head_dim = head_dim;
+    job.number = inverse ? -1.0f : 1.0f;
+    run_rows(ops, job, rope_task);
+}
+
+static void rope_table_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const RowsJob *job = context;
+    EACH_ROW(job, task, row) {
+        float *cosine = (float *)job->out->data + row * job->columns, *sine = cosine + job->columns / 2;
+        for (int64_t i = 0; i < job->columns / 2; i++) sincos_of((float)row * job->values[i], sine + i, cosine + i);
+    }
+}
+
+void rope_table(Ops *ops, Tensor *cos_sin_PE, const float *inv_freq) {
+    int64_t rows = cos_sin_PE->size[0], columns = cos_sin_PE->size[1];
+    check_matrix(cos_sin_PE, "cos_sin", rows, columns);
+    check_f32(cos_sin_PE, "cos_sin");
+    CHECK(columns % 2 == 0, "%lld columns", (long long)columns);
+    if (!ops_runs(ops)) return;
+    run_rows(ops, (RowsJob){.rows = rows, .columns = columns, .out = cos_sin_PE, .values = inv_freq}, rope_table_task);
+}
+
+static void square_sum_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const RowsJob *job = context;
+    EACH_ROW(job, task, block) {
+        int64_t at = (job->first + block) * SQUARE_BLOCK, rest = tensor_count(job->a) - at;
+        job->sums[block] = job->kernels->rows_square_block(numbers(job->a, at), smaller(SQUARE_BLOCK, rest));
+    }
+}
+
+double rows_square_sum(Ops *ops, const Tensor *x) {
+    int64_t count = tensor_count(x), blocks = (count + SQUARE_BLOCK - 1) / SQUARE_BLOCK;
+    check_floats(x, "x");
+    if (!ops_runs(ops)) return 0;
+    double total = 0, sums[SLAB_BLOCKS];
+    RowsJob job = {.columns = SQUARE_BLOCK, .a = x, .sums = sums};
+    for (job.first = 0; job.first < blocks; job.first += SLAB_BLOCKS) {
+        job.rows = smaller(SLAB_BLOCKS, blocks - job.first);
+        run_rows(ops, job, square_sum_task);
+        for (int64_t i = 0; i < job.rows; i++) total += sums[i];
+    }
+    return total;
+}
+
+static void nonfinite_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const RowsJob *job = context;
+    int64_t at = task * job->step;
+    int64_t found = job->kernels->rows_nonfinite(numbers(job->a, at), smaller(job->step, job->columns - at));
+    if (found) atomic_fetch_add(job->found, found);
+}
+
+int64_t rows_count_nonfinite(Ops *ops, const Tensor *x) {
+    check_floats(x, "x");
+    if (!ops_runs(ops)) return 0;
+    _Atomic int64_t found = 0;
+    run_elements(ops, (RowsJob){.rows = 1, .columns = tensor_count(x), .a = x, .found = &found}, nonfinite_task);
+    return atomic_load(&found);
+}
+
+static void adamw_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const RowsJob *job = context;
+    int64_t at = task * job->step;
+    job->kernels->adamw_block((float *)job->out->data + at, (float *)job->a->data + at, (float *)job->b->data + at,
+                              (const float *)job->c->data + at, smaller(job->step, job->columns - at), job->adamw);
+}
+
+// base^n by squaring: the same on every machine.
+static double power(double base, int64_t n) {
+    double result = 1;
+    for (; n; n >>= 1, base *= base)
+        if (n & 1) result *= base;
+    return result;
+}
+
+void adamw_update(Ops *ops, Tensor *w, Tensor *m, Tensor *v, const Tensor *gradient, AdamwStep step) {
+    int64_t count = tensor_count(w);
+    const Tensor *all[] = {w, m, v, gradient};
+    const char *const names[] = {"w", "m", "v", "gradient"};
+    for (int i = 0; i < 4; i++) {
+        check_count(all[i], names[i], count);
+        check_f32(all[i], names[i]);
+    }
+    CHECK(step.step >= 1, "step %lld", (long long)step.step);
+    if (!ops_runs(ops)) return;
+    AdamwFactors factors = {
+        .gradient_scale = (float)step.gradient_scale,
+        .keep = (float)(1 - step.lr * step.weight_decay),
+        .beta1 = (float)step.beta1,
+        .rest1 = (float)(1 - step.beta1),
+        .beta2 = (float)step.beta2,
+        .rest2 = (float)(1 - step.beta2),
+        .rate = (float)(step.lr / (1 - power(step.beta1, step.step))),
+        .correction = (float)sqrt(1 - power(step.beta2, step.step)),
+        .eps = (float)step.eps,
+    };
+    RowsJob job = {.rows = 1, .columns = count, .out = w, .a = m, .b = v, .c = gradient, .adamw = &factors};
+    run_elements(ops, job, adamw_task);
+}
