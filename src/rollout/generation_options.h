@@ -1,10 +1,12 @@
 // What the rollout engine may be told: policy.generation.* and the whet.* keys of the engine, filled by the settings table
 // (config/settings.h) and obeyed by rollout/engine.h.
 #pragma once
-#include <stdbool.h>
-#include <stdint.h>
+#include "base/error.h"
 
 enum { GENERATION_MAX_STOP_IDS = 16 };
+// Colder, logits / temperature could overflow in fp32; hotter, nothing of the logits is left.
+#define GENERATION_MIN_TEMPERATURE 1e-3
+#define GENERATION_MAX_TEMPERATURE 1e6
 
 typedef struct GenerationOptions {
     int64_t max_new_tokens;
@@ -19,3 +21,6 @@ typedef struct GenerationOptions {
     int64_t kv_cache_tokens; // budget of the cache in tokens; 0: what max_sequences of max_length need
     int64_t prefill_chunk;   // tokens of prompts walked at once
 } GenerationOptions;
+
+// Refuses values out of range, naming the key.
+bool generation_options_check(const GenerationOptions *options, Error *error);

@@ -1,0 +1,56 @@
+#include "rollout/sampler.h"
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+SoftmaxFilter sampler_filter(const GenerationOptions *options) {
+    if (options->temperature == 0) return (SoftmaxFilter){.temperature = 1, .top_p = 1};
+    return (SoftmaxFilter){.temperature = (float)options->temperature,
+                           .top_p = (float)options->top_p,
+                           .top_k = (int32_t)options->top_k};
+}
+
+void sampler_open(Sampler *sampler, Resident *resident, const GenerationOptions *options, int64_t rows, Arena *arena) {
+    int64_t capacity = smaller(smaller(rows, SAMPLER_MAX_ROWS), resident->max_rows);
+    *sampler = (Sampler){.resident = resident,
+                         .filter = sampler_filter(options),
+                         .greedy = options->temperature == 0,
+                         .capacity = capacity,
+                         .softmax = arena_array(arena, SoftmaxRow, capacity),
+                         .rows = arena_array(arena, int32_t, capacity),
+                         .ids = arena_array(arena, int32_t, capacity),
+                         .uniforms = arena_array(arena, float, capacity),
+                         .logprobs = arena_array(arena, float, capacity)};
+    sampler->logits = DEVICE_TENSOR_RAW(&resident->ops->device, MEMORY_LOGITS, DTYPE_F32, capacity,
+                                        resident->architecture->vocab_size);
+}
+
+void sampler_close(Sampler *sampler) {
+    if (!sampler->resident) return;
+    device_release(&sampler->resident->ops->device, &sampler->logits);
+    *sampler = (Sampler){0};
+}
+
+static void draw_few(Sampler *s, SamplerDraw *draws, int64_t count, uint64_t seed, RngPurpose purpose) {
+    Ops *ops = s->resident->ops;
+    int64_t vocabulary = s->resident->architecture->vocab_size;
+    for (int64_t i = 0; i < count; i++) {
+        s->rows[i] = draws[i].row;
+        s->uniforms[i] = rng_uniform(seed, purpose, draws[i].at);
+    }
+    Tensor logits_NV = tensor_rows(&s->logits, 0, count);
+    resident_logits(s->resident, &logits_NV, s->rows);
+    softmax_rows(ops, s->softmax, &logits_NV, vocabulary, s->filter);
+    softmax_sample(ops, s->ids, &logits_NV, s->softmax, vocabulary, s->greedy ? NULL : s->uniforms, s->filter);
+    softmax_logprobs(ops, s->logprobs, &logits_NV, s->softmax, s->ids, s->filter);
+    for (int64_t i = 0; i < count; i++) {
+        draws[i].id = s->ids[i];
+        draws[i].logprob = s->logprobs[i];
+    }
+}
+
+void sampler_draw(Sampler *sampler, SamplerDraw *draws, int64_t count, uint64_t seed, RngPurpose purpose) {
+    for (int64_t first = 0; first < count; first += sampler->capacity)
+        draw_few(sampler, draws + first, smaller(count - first, sampler->capacity), seed, purpose);
+}
