@@ -4,11 +4,18 @@
 #include <stdio.h>
 #include <string.h>
 
+// Names out of damaged files may hold anything: the message stays one printable line.
+static void blank_controls(char *text) {
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7f) *text = ' ';
+}
+
 bool error_set(Error *error, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(error->text, sizeof error->text, format, arguments);
     va_end(arguments);
+    blank_controls(error->text);
     return false;
 }
 
@@ -21,6 +28,7 @@ bool error_prefix(Error *error, const char *format, ...) {
     va_end(arguments);
     if (used >= 0 && (size_t)used < sizeof error->text)
         snprintf(error->text + used, sizeof error->text - (size_t)used, "%s", old);
+    blank_controls(error->text);
     return false;
 }
 

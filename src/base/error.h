@@ -12,7 +12,7 @@ typedef struct Error {
     char text[1024];
 } Error;
 
-// Writes the line; a text that is too long is cut. Always returns false, so that `return error_set(…)` reads well.
+// Writes the line; a text that is too long is cut, control characters become blanks. Always returns false, so that `return error_set(…)` reads well.
 // error must not be NULL.
 bool error_set(Error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

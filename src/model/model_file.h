@@ -3,9 +3,9 @@
 #include "base/arena.h"
 #include "model/architecture.h"
 #include "model/parameters.h"
-#include "text/tokenizer.h"
 
 typedef struct ModelFile ModelFile;
+typedef struct Tokenizer Tokenizer; // text/tokenizer.h
 
 // Opens, maps, reads the architecture and checks that every parameter of the table is there with the right shape, and that no
 // tensor is left over (rotary buffers and a head equal to a tied embedding are known extras). Refuses with names and shapes.
@@ -15,8 +15,9 @@ void model_file_close(ModelFile *file); // accepts NULL
 const Architecture *model_file_architecture(const ModelFile *file);
 const ParameterTable *model_file_parameters(const ModelFile *file);
 
-// Writes the parameter as fp32, row-major in Hugging Face's layout (GGUF: dequantised exactly, q and k rows un-permuted).
-bool model_file_read(const ModelFile *file, const Parameter *parameter, float *out, Error *error);
+// Writes the parameter (of any table of the same architecture) as fp32, row-major in Hugging Face's layout (GGUF: dequantised
+// exactly, q and k rows un-permuted). Everything was checked on opening, so nothing can fail.
+void model_file_read(const ModelFile *file, const Parameter *parameter, float *out);
 
 // Writes all parameters of a unit into its flat array of fp32 (model/parameters.h); gaps are left alone.
 bool model_file_read_unit(const ModelFile *file, int unit, float *flat, Error *error);

@@ -1,8 +1,9 @@
 // The parameters of a model by FSDP unit: units 0..L-1 are the decoder blocks, unit L is the root (embedding, final norm,
-// head unless tied). A unit's parameters lie in one flat array; each starts at a multiple of 16 elements and the gaps hold
-// zeros. Query, key and value weights follow each other without a gap, likewise their biases, likewise gate and up, so
-// that one view serves one matrix product.
+// head unless tied). A unit's parameters lie in one flat array in the order of the roles below. Query, key and value
+// weights follow each other without a gap, likewise their biases, likewise gate and up, so that one view serves one matrix
+// product; every such group, and every other parameter, starts at a multiple of 16 elements, and the gaps hold zeros.
 #pragma once
+#include "base/arena.h"
 #include "model/architecture.h"
 
 typedef enum ParameterRole {
@@ -38,8 +39,10 @@ typedef struct ParameterTable {
     Parameter *items;    // by unit, then by offset
     int64_t *unit_sizes; // elements of each flat array, gaps included (multiple of 16)
     int64_t total;       // elements without gaps
+    Arena arena;         // owner of the arrays
 } ParameterTable;
 
+// The architecture must have passed architecture_check.
 void parameters_open(ParameterTable *table, const Architecture *architecture);
 void parameters_close(ParameterTable *table);
 

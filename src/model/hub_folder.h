@@ -1,0 +1,21 @@
+// A model folder in the layout of the Hugging Face hub: config.json, generation_config.json (optional), the weights in
+// model.safetensors or in the shards that model.safetensors.index.json names, and the chat template.
+#pragma once
+#include "model/architecture.h"
+#include "model/safetensors.h"
+
+typedef struct HubFolder {
+    Arena arena;
+    const char *path;
+    Architecture architecture; // eos_ids also from generation_config.json and the tokenizer's eos_token
+    Safetensors *shards;
+    int shard_count;
+    const char *chat_template; // chat_template.jinja, or of tokenizer_config.json; NULL: none
+} HubFolder;
+
+// Opens and checks every file; the index and the shards must agree on every tensor. Zero-initialise or open before close.
+bool hub_folder_open(HubFolder *folder, const char *path, Error *error);
+void hub_folder_close(HubFolder *folder);
+
+// The tensor of that name and the file that holds it, or NULL.
+const SafetensorsEntry *hub_folder_find(const HubFolder *folder, const char *name, const Safetensors **shard);

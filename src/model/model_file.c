@@ -1,0 +1,180 @@
+#include "model/model_file.h"
+
+#include "base/file.h"
+#include "model/dequantize.h"
+#include "model/hub_folder.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+// Where a parameter's bytes lie.
+typedef struct Source {
+    const uint8_t *data;
+    WeightFormat format;
+} Source;
+
+struct ModelFile {
+    Arena arena;
+    HubFolder folder;
+    Architecture architecture;
+    ParameterTable table;
+    Source *sources; // by position in table.items
+};
+
+static bool weight_format(WeightFormat *format, SafetensorsType type) {
+    switch (type) {
+    case SAFETENSORS_F32: *format = WEIGHT_F32; return true;
+    case SAFETENSORS_F16: *format = WEIGHT_F16; return true;
+    case SAFETENSORS_BF16: *format = WEIGHT_BF16; return true;
+    default: return false;
+    }
+}
+
+static const char *show_shape(char text[96], const int64_t *shape, int rank) {
+    int used = snprintf(text, 96, "[");
+    for (int i = 0; i < rank && used < 90; i++)
+        used += snprintf(text + used, 96 - (size_t)used, "%s%" PRId64, i ? ", " : "", shape[i]);
+    if (used < 95) snprintf(text + used, 96 - (size_t)used, "]");
+    return text;
+}
+
+static bool bind_hub(Source *source, const HubFolder *folder, const Parameter *parameter, Error *error) {
+    const Safetensors *shard;
+    const SafetensorsEntry *entry = hub_folder_find(folder, parameter->name, &shard);
+    if (!entry)
+        return error_set(error, "%s: tensor %s is missing%s", folder->path, parameter->name,
+                         parameter->role == PARAMETER_HEAD ? " (and tie_word_embeddings is not true)" : "");
+    int64_t wanted[2] = {parameter->rows, parameter->cols};
+    int rank = parameter->vector ? 1 : 2;
+    if (entry->rank != rank || memcmp(entry->shape, wanted, sizeof *wanted * (size_t)rank) != 0) {
+        char found[96], expected[96];
+        return error_set(error, "%s: tensor %s has shape %s, expected %s", shard->path, parameter->name,
+                         show_shape(found, entry->shape, entry->rank), show_shape(expected, wanted, rank));
+    }
+    if (!weight_format(&source->format, entry->type))
+        return error_set(error, "%s: tensor %s has dtype %s, expected F32, F16 or BF16", shard->path, parameter->name,
+                         safetensors_type_name(entry->type));
+    source->data = entry->data;
+    return true;
+}
+
+static bool ends_with(const char *text, const char *end) {
+    size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && !strcmp(text + length - tail, end);
+}
+
+// A head beside a tied embedding must be the embedding: otherwise the config or the file is wrong.
+static bool check_tied_head(const HubFolder *folder, const Safetensors *shard, const SafetensorsEntry *head,
+                            Error *error) {
+    const SafetensorsEntry *embedding = hub_folder_find(folder, "model.embed_tokens.weight", NULL);
+    bool same = embedding && head->type == embedding->type && head->count == embedding->count &&
+                !memcmp(head->data, embedding->data, (size_t)head->count * safetensors_type_size(head->type));
+    return same || error_set(error,
+                             "%s: lm_head.weight differs from model.embed_tokens.weight, but config.json says "
+                             "tie_word_embeddings true",
+                             shard->path);
+}
+
+static int compare_names(const void *left, const void *right) {
+    return strcmp(*(const char *const *)left, *(const char *const *)right);
+}
+
+// Names of the whole table, sorted, to tell left-over tensors.
+static const char **sorted_names(Arena *arena, const ParameterTable *table) {
+    const char **names = arena_array(arena, const char *, table->count);
+    for (int i = 0; i < table->count; i++) names[i] = table->items[i].name;
+    qsort(names, (size_t)table->count, sizeof *names, compare_names);
+    return names;
+}
+
+static bool check_extras(const ModelFile *file, const char **names, Error *error) {
+    for (int s = 0; s < file->folder.shard_count; s++) {
+        const Safetensors *shard = &file->folder.shards[s];
+        for (int64_t i = 0; i < shard->count; i++) {
+            const SafetensorsEntry *entry = &shard->entries[i];
+            if (bsearch(&entry->name, names, (size_t)file->table.count, sizeof *names, compare_names)) continue;
+            if (ends_with(entry->name, ".rotary_emb.inv_freq")) continue;
+            if (strcmp(entry->name, "lm_head.weight") != 0)
+                return error_set(error, "%s: tensor %.200s does not belong to a %s model of %" PRId64 " layers",
+                                 shard->path, entry->name, architecture_family_name(file->architecture.family),
+                                 file->architecture.layer_count);
+            if (!check_tied_head(&file->folder, shard, entry, error)) return false;
+        }
+    }
+    return true;
+}
+
+static bool open_hub(ModelFile *file, const char *path, Error *error) {
+    if (!hub_folder_open(&file->folder, path, error)) return false;
+    file->architecture = file->folder.architecture;
+    parameters_open(&file->table, &file->architecture);
+    file->sources = arena_array(&file->arena, Source, file->table.count);
+    for (int i = 0; i < file->table.count; i++)
+        if (!bind_hub(&file->sources[i], &file->folder, &file->table.items[i], error)) return false;
+    return check_extras(file, sorted_names(&file->arena, &file->table), error);
+}
+
+bool model_file_open(ModelFile **file, const char *path, Error *error) {
+    Arena arena = {0};
+    ModelFile *opened = arena_alloc(&arena, sizeof *opened);
+    opened->arena = arena;
+    *file = NULL;
+    bool good =
+        file_is_folder(path) ? open_hub(opened, path, error) : error_set(error, "%s: no folder with a model", path);
+    if (good)
+        *file = opened;
+    else
+        model_file_close(opened);
+    return good;
+}
+
+void model_file_close(ModelFile *file) {
+    if (!file) return;
+    hub_folder_close(&file->folder);
+    parameters_close(&file->table);
+    Arena arena = file->arena; // it holds the object itself
+    arena_close(&arena);
+}
+
+const Architecture *model_file_architecture(const ModelFile *file) {
+    return &file->architecture;
+}
+
+const ParameterTable *model_file_parameters(const ModelFile *file) {
+    return &file->table;
+}
+
+void model_file_read(const ModelFile *file, const Parameter *parameter, float *out) {
+    const Parameter *own = parameters_find(&file->table, parameter->unit, parameter->role);
+    CHECK(own && own->rows == parameter->rows && own->cols == parameter->cols, "%s is not of this model",
+          parameter->name);
+    const Source *source = &file->sources[own - file->table.items];
+    dequantize(out, source->data, source->format, own->rows * own->cols);
+}
+
+const char *model_file_chat_template(const ModelFile *file) {
+    return file->folder.chat_template;
+}
+
+int model_file_stop_ids(const ModelFile *file, int32_t *ids, int max) {
+    int count = file->architecture.eos_count < max ? file->architecture.eos_count : max;
+    memcpy(ids, file->architecture.eos_ids, sizeof *ids * (size_t)count);
+    return count;
+}
+
+void model_file_digest(const ModelFile *file, char hex[33]) {
+    XXH3_state_t state;
+    XXH3_128bits_reset(&state);
+    for (int i = 0; i < file->table.count; i++) {
+        const Parameter *parameter = &file->table.items[i];
+        const Source *source = &file->sources[i];
+        size_t blocks = (size_t)(parameter->rows * parameter->cols / dequantize_block(source->format));
+        XXH3_128bits_update(&state, source->data, blocks * dequantize_block_bytes(source->format));
+    }
+    XXH128_hash_t hash = XXH3_128bits_digest(&state);
+    snprintf(hex, 33, "%016" PRIx64 "%016" PRIx64, (uint64_t)hash.high64, (uint64_t)hash.low64);
+}
