@@ -97,8 +97,9 @@ static void set_config(Fixture *fixture, const char *key, json_t *value) {
 static float *read_all(Fixture *fixture, const ModelFile *file) {
     const ParameterTable *table = model_file_parameters(file);
     float *values = arena_array(&fixture->arena, float, table->total), *at = values;
+    Error error;
     for (int i = 0; i < table->count; i++) {
-        model_file_read(file, &table->items[i], at);
+        if (!model_file_read(file, &table->items[i], at, &error)) fail_msg("%s", error.text);
         at += table->items[i].rows * table->items[i].cols;
     }
     return values;
@@ -187,6 +188,50 @@ static void move_original(Fixture *fixture) {
     assert_int_equal(rename(in_folder(fixture, "model.safetensors"), in_folder(fixture, "original.safetensors")), 0);
 }
 
+static void test_units_are_read_into_their_flat_arrays(void **state) {
+    Fixture *fixture = *state;
+    ModelFile *file = open_good(fixture);
+    const ParameterTable *table = model_file_parameters(file);
+    const float *values = read_all(fixture, file);
+    Error error;
+    for (int unit = 0; unit < table->unit_count; unit++) {
+        float *flat = arena_array(&fixture->arena, float, table->unit_sizes[unit]);
+        assert_true(model_file_read_unit(file, unit, flat, &error));
+        for (int i = 0; i < table->count; i++) {
+            const Parameter *item = &table->items[i];
+            int64_t count = item->rows * item->cols;
+            if (item->unit != unit) continue;
+            assert_memory_equal(flat + item->offset, values, sizeof *values * (size_t)count);
+            memset(flat + item->offset, 0, sizeof *values * (size_t)count);
+            values += count;
+        }
+        for (int64_t i = 0; i < table->unit_sizes[unit]; i++) assert_true(flat[i] == 0); // gaps
+    }
+    model_file_close(file);
+}
+
+static bool no_head(const char *name) {
+    return strcmp(name, "lm_head.weight") != 0;
+}
+
+static void test_values_that_are_not_finite_are_refused(void **state) {
+    Fixture *fixture = *state;
+    float *values = arena_array(&fixture->arena, float, 24 * 20), out[24 * 20];
+    move_original(fixture);
+    for (int i = 0; i < 2; i++) {
+        values[24 * 20 - 1] = i ? NAN : -INFINITY;
+        SafetensorsEntry more = {.name = "lm_head.weight", .type = SAFETENSORS_F32, .rank = 2, .shape = {24, 20}};
+        more.data = values;
+        rewrite(fixture, "model.safetensors", SAFETENSORS_F32, no_head, &more);
+        ModelFile *file = open_good(fixture);
+        Error error;
+        assert_false(
+            model_file_read(file, parameters_find(model_file_parameters(file), 2, PARAMETER_HEAD), out, &error));
+        assert_non_null(strstr(error.text, "lm_head.weight holds a value that is not finite"));
+        model_file_close(file);
+    }
+}
+
 static void test_half_types(void **state) {
     Fixture *fixture = *state;
     ModelFile *file = open_good(fixture);
@@ -256,10 +301,6 @@ static void test_shards(void **state) {
     open_bad(fixture, "model.norm.weight", "not in weight_map");
     write_text(fixture, "model.safetensors.index.json", "{\"weight_map\": []}");
     open_bad(fixture, "weight_map", "missing or empty");
-}
-
-static bool no_head(const char *name) {
-    return strcmp(name, "lm_head.weight") != 0;
 }
 
 static void test_tensors_must_fit_the_table(void **state) {
@@ -363,6 +404,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_MODEL(test_random_model_round_trip),
         WITH_MODEL(test_random_model_is_a_function_of_the_seed),
+        WITH_MODEL(test_units_are_read_into_their_flat_arrays),
+        WITH_MODEL(test_values_that_are_not_finite_are_refused),
         WITH_MODEL(test_half_types),
         WITH_MODEL(test_shards),
         WITH_MODEL(test_tensors_must_fit_the_table),

@@ -1,6 +1,7 @@
 #include "model/model_file.h"
 
 #include "base/file.h"
+#include "device/dtype.h"
 #include "model/dequantize.h"
 #include "model/hub_folder.h"
 
@@ -11,6 +12,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+enum { PIECE = 8192 }; // values; a multiple of every block
+
 // Where a parameter's bytes lie.
 typedef struct Source {
     const uint8_t *data;
@@ -19,6 +22,7 @@ typedef struct Source {
 
 struct ModelFile {
     Arena arena;
+    const char *path;
     HubFolder folder;
     Architecture architecture;
     ParameterTable table;
@@ -122,6 +126,7 @@ bool model_file_open(ModelFile **file, const char *path, Error *error) {
     Arena arena = {0};
     ModelFile *opened = arena_alloc(&arena, sizeof *opened);
     opened->arena = arena;
+    opened->path = arena_string(&opened->arena, path);
     *file = NULL;
     bool good =
         file_is_folder(path) ? open_hub(opened, path, error) : error_set(error, "%s: no folder with a model", path);
@@ -148,12 +153,35 @@ const ParameterTable *model_file_parameters(const ModelFile *file) {
     return &file->table;
 }
 
-void model_file_read(const ModelFile *file, const Parameter *parameter, float *out) {
+static bool all_finite(const float *values, int64_t count) {
+    uint32_t odd = 0;
+    for (int64_t i = 0; i < count; i++) odd |= (dtype_bits(values[i]) & 0x7f800000u) == 0x7f800000u;
+    return !odd;
+}
+
+bool model_file_read(const ModelFile *file, const Parameter *parameter, float *out, Error *error) {
     const Parameter *own = parameters_find(&file->table, parameter->unit, parameter->role);
     CHECK(own && own->rows == parameter->rows && own->cols == parameter->cols, "%s is not of this model",
           parameter->name);
     const Source *source = &file->sources[own - file->table.items];
-    dequantize(out, source->data, source->format, own->rows * own->cols);
+    int64_t count = own->rows * own->cols;
+    bool finite = true;
+    for (int64_t at = 0; at < count; at += PIECE) { // small enough that the check reads from the cache
+        int64_t now = count - at < PIECE ? count - at : PIECE;
+        const uint8_t *data =
+            source->data + at / dequantize_block(source->format) * (int64_t)dequantize_block_bytes(source->format);
+        dequantize(out + at, data, source->format, now);
+        finite &= all_finite(out + at, now);
+    }
+    return finite || error_set(error, "%s: tensor %s holds a value that is not finite", file->path, own->name);
+}
+
+bool model_file_read_unit(const ModelFile *file, int unit, float *flat, Error *error) {
+    for (int i = 0; i < file->table.count; i++) {
+        const Parameter *parameter = &file->table.items[i];
+        if (parameter->unit == unit && !model_file_read(file, parameter, flat + parameter->offset, error)) return false;
+    }
+    return true;
 }
 
 const char *model_file_chat_template(const ModelFile *file) {

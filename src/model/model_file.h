@@ -16,8 +16,8 @@ const Architecture *model_file_architecture(const ModelFile *file);
 const ParameterTable *model_file_parameters(const ModelFile *file);
 
 // Writes the parameter (of any table of the same architecture) as fp32, row-major in Hugging Face's layout (GGUF: dequantised
-// exactly, q and k rows un-permuted). Everything was checked on opening, so nothing can fail.
-void model_file_read(const ModelFile *file, const Parameter *parameter, float *out);
+// exactly, q and k rows un-permuted). A value that is not finite is an error.
+bool model_file_read(const ModelFile *file, const Parameter *parameter, float *out, Error *error);
 
 // Writes all parameters of a unit into its flat array of fp32 (model/parameters.h); gaps are left alone.
 bool model_file_read_unit(const ModelFile *file, int unit, float *flat, Error *error);
