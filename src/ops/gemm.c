@@ -1,7 +1,164 @@
 #include "ops/gemm.h"
 
-enum { SCRATCH_FLOATS = 3 << 20 };
+#include "ops/kernels.h"
+
+// A round computes up to A_FLOATS / k rows by B_FLOATS / k columns of C over up to K_BLOCK of k: it packs its lines of A
+// and B into the scratch (first tasks), then multiplies (second tasks). Chains that go on into the next block of k wait in
+// fp32: in C itself, or, when C is narrower, in the scratch's third part.
+enum {
+    K_BLOCK = 640,
+    A_FLOATS = 3 << 18,
+    B_FLOATS = 1 << 20,
+    PARTIAL_FLOATS = 1 << 20,
+    SCRATCH_FLOATS = A_FLOATS + B_FLOATS + PARTIAL_FLOATS,
+    PANELS_FLOATS = 1 << 16, // what a task keeps of B in its core's cache
+    TASKS_A_THREAD = 6
+};
 
 Tensor gemm_scratch(Device *device) {
     return DEVICE_TENSOR_RAW(device, MEMORY_SCRATCH, DTYPE_F32, SCRATCH_FLOATS);
+}
+
+typedef struct Round {
+    const Gemm *gemm;
+    const Kernels *kernels;
+    float *a, *b;        // packed lines
+    int64_t row, column; // of C, where the round starts
+    int64_t k_first;
+    int64_t a_tasks, b_tasks; // packing: tasks of tiles, then tasks of one panel each
+    int64_t a_task_tiles;
+    int64_t panels, panel_step, tile_step, row_steps; // multiplying: a task is a rectangle of panels and tiles
+    GemmBlock block;
+} Round;
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static int64_t steps(int64_t count, int64_t step) {
+    return (count + step - 1) / step;
+}
+
+static void pack_task(void *context, int64_t index, int worker) {
+    (void)worker;
+    const Round *round = context;
+    const GemmBlock *block = &round->block;
+    if (index >= round->a_tasks) {
+        int64_t panel = index - round->a_tasks, first = panel * GEMM_PANEL;
+        round->kernels->gemm_pack(round->b + first * block->k, DTYPE_F32, &round->gemm->b, round->column + first,
+                                  least(GEMM_PANEL, block->columns - first), GEMM_PANEL, round->k_first, block->k);
+        return;
+    }
+    int64_t last = least((index + 1) * round->a_task_tiles, block->tiles);
+    for (int64_t tile = index * round->a_task_tiles; tile < last; tile++) {
+        int64_t first = gemm_tile_start(block->rows, block->tiles, tile);
+        int64_t rows = gemm_tile_start(block->rows, block->tiles, tile + 1) - first;
+        round->kernels->gemm_pack(round->a + first * block->k, DTYPE_F32, &round->gemm->a, round->row + first, rows,
+                                  rows, round->k_first, block->k);
+    }
+}
+
+static void multiply_task(void *context, int64_t index, int worker) {
+    (void)worker;
+    const Round *round = context;
+    GemmBlock block = round->block;
+    int64_t across = index / round->row_steps, down = index % round->row_steps;
+    block.panel_first = across * round->panel_step;
+    block.panel_last = least(block.panel_first + round->panel_step, round->panels);
+    block.tile_first = down * round->tile_step;
+    block.tile_last = least(block.tile_first + round->tile_step, block.tiles);
+    round->kernels->gemm_block(&block);
+}
+
+// Cuts the round into rectangles that are small enough to keep all threads busy to the end.
+static void cut_tasks(Round *round, int threads) {
+    GemmBlock *block = &round->block;
+    round->panels = steps(block->columns, GEMM_PANEL);
+    round->panel_step = least(PANELS_FLOATS / (GEMM_PANEL * (block->k + 1)) + 1, round->panels);
+    if (threads == 1) {
+        round->tile_step = block->tiles;
+        round->row_steps = 1;
+        return;
+    }
+    int64_t wanted = (int64_t)threads * TASKS_A_THREAD;
+    while (round->panel_step > 1 && steps(round->panels, round->panel_step) * block->tiles < wanted)
+        round->panel_step = (round->panel_step + 1) / 2;
+    int64_t across = steps(round->panels, round->panel_step);
+    round->row_steps = least(steps(wanted, across), block->tiles);
+    round->tile_step = steps(block->tiles, round->row_steps);
+    round->row_steps = steps(block->tiles, round->tile_step);
+}
+
+static void run_round(Ops *ops, Round *round, bool pack_a, bool pack_b) {
+    GemmBlock *block = &round->block;
+    int threads = team_size(ops->team);
+    round->a_task_tiles = steps(block->tiles, (int64_t)threads * TASKS_A_THREAD);
+    round->a_tasks = pack_a ? steps(block->tiles, round->a_task_tiles) : 0;
+    cut_tasks(round, threads);
+    round->b_tasks = pack_b ? round->panels : 0;
+    team_run(ops->team, round->a_tasks + round->b_tasks, pack_task, round);
+    team_run(ops->team, steps(round->panels, round->panel_step) * round->row_steps, multiply_task, round);
+}
+
+static const void *element(const void *data, DType dtype, int64_t i) {
+    return data ? (const char *)data + (size_t)i * dtype_size(dtype) : NULL;
+}
+
+void gemm_run(Ops *ops, const Gemm *gemm) {
+    CHECK(!gemm->accumulate || gemm->dtype == DTYPE_F32, "sums go on in %s", dtype_name(gemm->dtype));
+    ops->flops += 2 * (uint64_t)gemm->m * (uint64_t)gemm->n * (uint64_t)gemm->k;
+    if (!ops_runs(ops) || !gemm->m || !gemm->n) return;
+    float *scratch = ops->packs.data, *partial = scratch + A_FLOATS + B_FLOATS;
+    int64_t tile_rows = ops->kernels->gemm_tile_rows();
+    bool few = gemm->m <= tile_rows; // one tile high: panels are read once, so packing them again would not pay
+    bool direct = gemm->b.order == GEMM_PANELS && (few || gemm->b.dtype == DTYPE_F32);
+    bool narrow = gemm->dtype != DTYPE_F32;
+
+    int64_t k_most = few && direct ? A_FLOATS / gemm->m : K_BLOCK;
+    int64_t k_blocks = steps(gemm->k, k_most);
+    if (!k_blocks) k_blocks = 1;
+    int64_t k_step = steps(gemm->k, k_blocks), k_cost = k_step ? k_step : 1;
+    int64_t m_step = least(gemm->m, A_FLOATS / k_cost);
+    int64_t n_step = steps(gemm->n, GEMM_PANEL) * GEMM_PANEL;
+    if (!direct) n_step = least(n_step, B_FLOATS / k_cost / GEMM_PANEL * GEMM_PANEL);
+    if (narrow && k_blocks > 1) n_step = least(n_step, PARTIAL_FLOATS / m_step / GEMM_PANEL * GEMM_PANEL);
+
+    Round round = {.gemm = gemm, .kernels = ops->kernels, .a = scratch, .b = scratch + A_FLOATS};
+    bool a_once = k_blocks == 1 && m_step == gemm->m; // A's lines stay packed for all columns
+    for (int64_t column = 0; column < gemm->n; column += n_step) {
+        for (int64_t row = 0; row < gemm->m; row += m_step) {
+            for (int64_t k_block = 0; k_block < k_blocks; k_block++) {
+                bool first = k_block == 0, last = k_block == k_blocks - 1;
+                int64_t k_first = k_block * k_step, rows = least(m_step, gemm->m - row);
+                round.row = row;
+                round.column = column;
+                round.k_first = k_first;
+                GemmBlock *block = &round.block;
+                *block = (GemmBlock){.rows = rows,
+                                     .tiles = gemm_tiles(rows, tile_rows),
+                                     .columns = least(n_step, gemm->n - column),
+                                     .k = least(k_step, gemm->k - k_first),
+                                     .a = round.a,
+                                     .b = round.b,
+                                     .b_dtype = DTYPE_F32,
+                                     .bias_dtype = gemm->bias_dtype,
+                                     .dtype = gemm->dtype,
+                                     .c_stride = gemm->n};
+                block->b_stride = block->k * GEMM_PANEL;
+                if (direct) {
+                    int64_t line = column / GEMM_PANEL * gemm->b.stride + k_first;
+                    block->b = element(gemm->b.data, gemm->b.dtype, line * GEMM_PANEL);
+                    block->b_dtype = gemm->b.dtype;
+                    block->b_stride = gemm->b.stride * GEMM_PANEL;
+                }
+                void *c = (void *)element(gemm->c, gemm->dtype, row * gemm->n + column);
+                block->to = narrow ? partial : c;
+                block->partial_stride = narrow ? n_step : gemm->n;
+                block->from = first && !gemm->accumulate ? NULL : block->to;
+                if (last && (narrow || gemm->bias)) block->c = c;
+                block->bias = element(gemm->bias, gemm->bias_dtype, column);
+                run_round(ops, &round, !a_once || column == 0, !direct);
+            }
+        }
+    }
 }

@@ -2,7 +2,7 @@
 // kernels_avx2.c and kernels_avx512.c on sixteen logical lanes (simd_*.h), so all tables give the same bits.
 // A body defines one static function for each of its entries, named as the entry.
 #pragma once
-#include "device/device.h"
+#include "ops/gemm.h"
 
 #include <stdint.h>
 
@@ -18,7 +18,14 @@ typedef struct AdamwFactors {
 } AdamwFactors;
 
 // ENTRY(result, name, (arguments)): one line a kernel.
-#define GEMM_KERNELS(ENTRY)
+#define GEMM_KERNELS(ENTRY)                                                                                            \
+    ENTRY(int64_t, gemm_tile_rows, (void))                                                                             \
+    ENTRY(void, gemm_pack,                                                                                             \
+          (void *out, DType dtype, const GemmLines *lines, int64_t first, int64_t count, int64_t width,                \
+           int64_t k_first, int64_t k))                                                                                \
+    ENTRY(void, gemm_block, (const GemmBlock *block))                                                                  \
+    ENTRY(void, gemm_column_sums,                                                                                      \
+          (float *sums, const void *rows, DType dtype, int64_t stride, int64_t count, int64_t columns))
 #define ROWS_KERNELS(ENTRY)                                                                                            \
     ENTRY(void, vmath_exps, (float *out, const float *in, int64_t n))                                                  \
     ENTRY(void, vmath_logs, (float *out, const float *in, int64_t n))                                                  \

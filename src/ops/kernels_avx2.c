@@ -1,6 +1,7 @@
 #include "ops/kernels.h"
 #include "ops/simd_avx2.h"
 
+#include "ops/gemm.inc"
 #include "ops/rows.inc"
 
 const Kernels kernels_avx2 = {.isa = "avx2", ALL_KERNELS(KERNEL_VALUE)};

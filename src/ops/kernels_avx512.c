@@ -1,6 +1,7 @@
 #include "ops/kernels.h"
 #include "ops/simd_avx512.h"
 
+#include "ops/gemm.inc"
 #include "ops/rows.inc"
 
 const Kernels kernels_avx512 = {.isa = "avx512", ALL_KERNELS(KERNEL_VALUE)};

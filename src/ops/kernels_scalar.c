@@ -1,6 +1,7 @@
 #include "ops/kernels.h"
 #include "ops/simd_scalar.h"
 
+#include "ops/gemm.inc"
 #include "ops/rows.inc"
 
 const Kernels kernels_scalar = {.isa = "scalar", ALL_KERNELS(KERNEL_VALUE)};

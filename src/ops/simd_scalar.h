@@ -141,3 +141,16 @@ static inline float v16_largest(v16 x) { // no NaN among the lanes
         for (int i = 0; i < half; i++) x.lane[i] = x.lane[i] > x.lane[i + half] ? x.lane[i] : x.lane[i + half];
     return x.lane[0];
 }
+// Sixteen rows become sixteen columns.
+static inline void v16_transpose(v16 row[16]) {
+    for (int i = 0; i < 16; i++) {
+        for (int j = 0; j < i; j++) {
+            float swapped = row[i].lane[j];
+            row[i].lane[j] = row[j].lane[i];
+            row[j].lane[i] = swapped;
+        }
+    }
+}
+
+// How many v16 fit into the registers as sums of a matrix product (gemm.inc): rows of a tile of 32 columns, and of 16.
+enum { SIMD_WIDE_ROWS = 4, SIMD_NARROW_ROWS = 4 };
