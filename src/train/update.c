@@ -35,6 +35,12 @@ static bool chunk_loss(UpdateResult *result, Chunk *chunk, const TrainBatch *bat
     pick(chunk->reference, batch->reference, columns, count);
     pick(chunk->advantage, batch->advantage, columns, count);
     for (int64_t i = 0; i < count; i++) {
+        if (chunk->current[i] == -INFINITY) { // an earlier step of this rollout moved the token out of the filter's set
+            chunk->mask[i] = 0;
+            chunk->current[i] = chunk->generation[i];
+            result->filtered_tokens++;
+            continue;
+        }
         double error = fabs((double)chunk->current[i] - (double)chunk->generation[i]);
         if (!(error <= result->max_abs_logprob_error)) result->max_abs_logprob_error = error;
     }

@@ -1,0 +1,28 @@
+// A model with its text side: file, tokenizer, chat template, stop ids. What every verb that takes a MODEL opens.
+#pragma once
+#include "model/model_file.h"
+#include "text/chat.h"
+
+enum { LOADED_MODEL_MAX_STOPS = 16 };
+
+typedef struct LoadedModel {
+    const char *path;
+    ModelFile *file;
+    const Architecture *architecture;
+    const ParameterTable *parameters;
+    Tokenizer *tokenizer;
+    ChatTemplate *chat; // NULL: the model has none
+    int32_t stop_ids[LOADED_MODEL_MAX_STOPS];
+    int stop_count;
+} LoadedModel;
+
+// path must outlive the model. chat_template: NULL or "default": the model's own; a path ending in .jinja; or the text of a
+// template (policy.tokenizer.chat_template). tokenizer_folder: NULL or the model's path: the model's own; else a folder.
+bool loaded_model_open(LoadedModel *model, const char *path, const char *tokenizer_folder, const char *chat_template,
+                       Error *error);
+void loaded_model_close(LoadedModel *model); // accepts a half-opened one
+
+// Appends the ids of a conversation (JSON array of {role, content}) rendered by the chat template, without adding special
+// tokens of the tokenizer's own (reference section 7.2): the template writes them all.
+bool loaded_model_chat_ids(const LoadedModel *model, TokenList *ids, const json_t *messages, bool add_generation_prompt,
+                           Error *error);

@@ -1,0 +1,230 @@
+// Properties of the optimizer step: micro-batches, head chunks, recomputation, threads and instruction sets change no bit,
+// and the output dtype acts where the contract says.
+#include "base/file.h"
+#include "model/random_model.h"
+#include "support/model_setup.h"
+#include "train/update.h"
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[2][64];
+
+static Architecture tiny(ModelFamily family, bool tied) {
+    return (Architecture){.family = family,
+                          .vocab_size = 131,
+                          .hidden_size = 48,
+                          .intermediate_size = 80,
+                          .layer_count = 3,
+                          .query_heads = 6,
+                          .kv_heads = 2,
+                          .head_dim = 8,
+                          .max_positions = 128,
+                          .rms_norm_eps = 1e-5f,
+                          .tied_head = tied,
+                          .qkv_bias = family == MODEL_QWEN2,
+                          .rope = {.theta = 10000},
+                          .bos_id = -1,
+                          .eos_ids = {2},
+                          .eos_count = 1};
+}
+
+static int setup_models(void **state) {
+    (void)state;
+    Error error = {0};
+    Architecture kinds[2] = {tiny(MODEL_LLAMA, true), tiny(MODEL_QWEN2, false)};
+    for (int i = 0; i < 2; i++) {
+        snprintf(folder[i], sizeof folder[i], "/tmp/whet-walk-%d-%d", (int)getpid(), i);
+        if (!file_make_folders(folder[i], &error) || !random_model_write(folder[i], &kinds[i], 7, 0.15, &error)) {
+            print_error("%s\n", error.text);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int remove_models(void **state) {
+    (void)state;
+    Error error;
+    for (int i = 0; i < 2; i++) file_remove_tree(folder[i], &error);
+    return 0;
+}
+
+enum { SEQUENCES = 7, LONGEST = 40 };
+
+// Sequences of several lengths; the first tokens of each are a prompt without loss.
+typedef struct Data {
+    int64_t offset[SEQUENCES + 1];
+    int32_t ids[SEQUENCES * LONGEST];
+    float mask[SEQUENCES * LONGEST], sample_mask[SEQUENCES], generation[SEQUENCES * LONGEST],
+        reference[SEQUENCES * LONGEST], advantage[SEQUENCES * LONGEST];
+} Data;
+
+static TrainBatch make_data(Data *data) {
+    *data = (Data){0};
+    for (int b = 0; b < SEQUENCES; b++) {
+        int length = 5 + 31 * b % 36;
+        data->offset[b + 1] = data->offset[b] + length;
+        data->sample_mask[b] = b != 3;
+        for (int t = 0; t < length; t++) {
+            int64_t at = data->offset[b] + t;
+            data->ids[at] = (int32_t)((at * 37 + b * 11) % 131);
+            data->mask[at] = t >= 3 && b != 3;
+            data->generation[at] = -4.5f - 0.01f * (float)(at % 13);
+            data->reference[at] = -4.6f - 0.02f * (float)(at % 7);
+            data->advantage[at] = (float)(b % 3) - 0.9f;
+        }
+    }
+    return (TrainBatch){.count = SEQUENCES,
+                        .offset = data->offset,
+                        .ids = data->ids,
+                        .mask = data->mask,
+                        .sample_mask = data->sample_mask,
+                        .generation = data->generation,
+                        .reference = data->reference,
+                        .advantage = data->advantage};
+}
+
+typedef struct Variant {
+    PrecisionPolicy policy;
+    int64_t micro_batch_size, head_chunk;
+    bool checkpointing;
+    OpsOptions ops;
+    SoftmaxFilter filter;
+} Variant;
+
+static const Variant plain = {.policy = {DTYPE_F32, DTYPE_F32},
+                              .micro_batch_size = SEQUENCES,
+                              .head_chunk = 1000,
+                              .ops = {.threads = 1},
+                              .filter = {.temperature = 1, .top_p = 1}};
+
+// All weights after two optimizer steps, appended to *weights; returns the last step's result.
+static UpdateResult train(int model, Variant variant, StrBuf *weights) {
+    Error error = {0};
+    ModelSetup setup;
+    if (!model_setup_open(&setup, folder[model], variant.policy, variant.ops, 8, 128, &error))
+        fail_msg("%s", error.text);
+    setup.walk.options.activation_checkpointing = variant.checkpointing;
+    Data data;
+    TrainBatch batch = make_data(&data);
+    LossOptions loss = loss_options_default();
+    UpdateOptions options = {.micro_batch_size = variant.micro_batch_size,
+                             .head_chunk = variant.head_chunk,
+                             .filter = variant.filter,
+                             .optimizer = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .max_grad_norm = 1},
+                             .lr = 1e-3};
+    UpdateResult result = {0};
+    for (int step = 0; step < 2; step++) update_policy(&result, &setup.walk, &batch, &loss, &options, NULL, NULL);
+    for (int unit = 0; unit < setup.parameters->unit_count; unit++)
+        strbuf_append(weights, setup.shards.weight[unit].data, tensor_bytes(&setup.shards.weight[unit]));
+    assert_true(isfinite(result.grad_norm) && result.grad_norm > 0);
+    assert_int_equal(setup.ops.device.ledger.live[MEMORY_ACTIVATION], 0);
+    assert_int_equal(setup.ops.device.ledger.live[MEMORY_GRADIENT_SHARD], 0);
+    assert_int_equal(setup.ops.device.ledger.live[MEMORY_LOGITS], 0);
+    model_setup_close(&setup);
+    return result;
+}
+
+static void same(int model, Variant a, Variant b, bool equal) {
+    StrBuf one = {0}, other = {0};
+    UpdateResult first = train(model, a, &one), second = train(model, b, &other);
+    assert_int_equal(one.length, other.length);
+    assert_int_equal(memcmp(one.text, other.text, one.length) == 0, equal);
+    if (equal) {
+        assert_memory_equal(&first.metrics, &second.metrics, sizeof first.metrics);
+        assert_true(first.grad_norm == second.grad_norm);
+    }
+    strbuf_close(&one);
+    strbuf_close(&other);
+}
+
+static const PrecisionPolicy policies[] = {{DTYPE_F32, DTYPE_F32},  {DTYPE_F32, DTYPE_BF16},  {DTYPE_F32, DTYPE_F16},
+                                           {DTYPE_BF16, DTYPE_F32}, {DTYPE_BF16, DTYPE_BF16}, {DTYPE_BF16, DTYPE_F16}};
+enum { POLICIES = sizeof policies / sizeof *policies };
+
+static void micro_batches_change_no_bit(void **state) {
+    (void)state;
+    for (int model = 0; model < 2; model++)
+        for (int p = 0; p < POLICIES; p++) {
+            Variant whole = plain, cut = plain;
+            whole.policy = cut.policy = policies[p];
+            cut.micro_batch_size = 1 + p % 3;
+            same(model, whole, cut, true);
+        }
+}
+
+static void head_chunks_change_no_bit(void **state) {
+    (void)state;
+    for (int64_t chunk = 1; chunk < 80; chunk += 33) {
+        Variant cut = plain;
+        cut.head_chunk = chunk;
+        same(0, plain, cut, true);
+        same(1, plain, cut, true);
+    }
+}
+
+static void recomputation_changes_no_bit(void **state) {
+    (void)state;
+    for (int p = 0; p < POLICIES; p++) {
+        Variant kept = plain, again = plain;
+        kept.policy = again.policy = policies[p];
+        again.checkpointing = true;
+        again.micro_batch_size = 3;
+        same(p % 2, kept, again, true);
+    }
+}
+
+static void threads_and_isa_change_no_bit(void **state) {
+    (void)state;
+    const char *isas[] = {"scalar", "avx2", "avx512"};
+    for (int i = 0; i < 3; i++) {
+        Ops ops;
+        Error error;
+        if (!ops_open(&ops, (OpsOptions){.threads = 1, .isa = isas[i]}, &error)) continue; // not on this CPU
+        ops_close(&ops);
+        for (int p = 0; p < POLICIES; p += 3) {
+            Variant one = plain, other = plain;
+            one.policy = other.policy = policies[p];
+            other.ops = (OpsOptions){.threads = 1 + i, .isa = isas[i]};
+            same(p % 2, one, other, true);
+        }
+    }
+}
+
+static void output_dtype_acts(void **state) {
+    (void)state;
+    for (int compute = 0; compute < 2; compute++) {
+        Variant one = plain, other = plain;
+        one.policy = policies[3 * compute];
+        other.policy = policies[3 * compute + 1];
+        same(0, one, other, false);
+        other.policy = policies[3 * compute + 2];
+        same(1, one, other, false);
+    }
+}
+
+static void filters_train(void **state) {
+    (void)state;
+    Variant one = plain, other = plain;
+    one.filter = other.filter = (SoftmaxFilter){.temperature = 0.7f, .top_p = 0.999f};
+    other.micro_batch_size = 2;
+    other.head_chunk = 5;
+    same(0, one, other, true);
+    same(0, plain, one, false);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(micro_batches_change_no_bit),
+        cmocka_unit_test(head_chunks_change_no_bit),
+        cmocka_unit_test(recomputation_changes_no_bit),
+        cmocka_unit_test(threads_and_isa_change_no_bit),
+        cmocka_unit_test(output_dtype_acts),
+        cmocka_unit_test(filters_train),
+    };
+    return cmocka_run_group_tests(tests, setup_models, remove_models);
+}
