@@ -1,0 +1,28 @@
+// What the verbs that only walk a model open: model, operations, resident weights.
+#pragma once
+#include "base/log.h"
+#include "model/resident.h"
+#include "run/command.h"
+#include "run/loaded_model.h"
+
+typedef struct Runtime {
+    Ops ops;
+    LoadedModel model;
+    Resident resident;
+    PrecisionPolicy policy;
+} Runtime;
+
+// The options that these verbs share: --precision, --output-dtype, --threads, --chat-template.
+#define RUNTIME_OPTIONS                                                                                                \
+    {"--precision", "DTYPE", "compute dtype: float32 (default) or bfloat16"},                                          \
+        {"--output-dtype", "DTYPE",                                                                                    \
+         "what a block hands on (fsdp_output_dtype): float32 (default), bfloat16, float16, "                           \
+         "param"},                                                                                                     \
+        {"--chat-template", "T", "template text or a .jinja file; default: the model's own"}, {                        \
+        "--threads", "N", "threads; default: one for each core"                                                        \
+    }
+
+// rows: most rows walked at once; positions: longest sequence.
+bool runtime_open(Runtime *runtime, const Arguments *arguments, const char *path, Error *error);
+bool runtime_load(Runtime *runtime, int64_t rows, int64_t positions, Error *error);
+void runtime_close(Runtime *runtime); // accepts a half-opened one
