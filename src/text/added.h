@@ -20,6 +20,8 @@ typedef struct Added {
 
 enum { ADDED_LONGEST = 1024 }; // bytes of a token: bounds the time that one position of a text can take
 
+enum { ADDED_MOST = 1 << 22 }; // bytes of all tokens of one tokenizer
+
 void added_open(Added *added, Arena *arena, size_t bytes); // bytes: sum of the lengths of all tokens to come
 void added_insert(Added *added, const char *text, size_t size, int32_t id); // size: 1 to ADDED_LONGEST
 

@@ -58,35 +58,51 @@ bool tokenizer_build_merge_line(Tokenizer *tokenizer, int32_t rank, const char *
     return tokenizer_build_merge(tokenizer, rank, line, (size_t)(blank - line), blank + 1, strlen(blank + 1), error);
 }
 
+// A token that is looked for in normalized text is normalized itself, and decodes to that.
+static bool add_normalized(Tokenizer *tokenizer, int32_t id, Error *error) {
+    const VocabularyToken *token = tokenizer->vocabulary.tokens + id;
+    StrBuf text = {0};
+    if (tokenizer->nfc)
+        unicode_nfc(&text, token->text, token->text_size);
+    else
+        strbuf_append(&text, token->text, token->text_size);
+    bool good = text.length <= ADDED_LONGEST;
+    if (good) {
+        vocabulary_set_bytes(&tokenizer->vocabulary, &tokenizer->arena, id, text.text, text.length);
+        added_insert(&tokenizer->normalized, text.text, text.length, id);
+    } else {
+        error_set(error, "the added token %d has %zu bytes when normalized, %d is the most", id, text.length,
+                  ADDED_LONGEST);
+    }
+    strbuf_close(&text);
+    return good;
+}
+
 static bool gather_added(Tokenizer *tokenizer, Error *error) {
     const Vocabulary *vocabulary = &tokenizer->vocabulary;
-    size_t bytes = 0;
+    size_t raw_bytes = 0, normalized_bytes = 0;
     for (int32_t id = 0; id < vocabulary->size; id++) {
         const VocabularyToken *token = vocabulary->tokens + id;
         if (!(token->flags & VOCABULARY_ADDED)) continue;
         if (token->text_size > ADDED_LONGEST)
             return error_set(error, "the added token %d has %u bytes, %d is the most", id, token->text_size,
                              ADDED_LONGEST);
-        bytes += token->text_size;
+        *(token->flags & VOCABULARY_NORMALIZED ? &normalized_bytes : &raw_bytes) += token->text_size;
     }
-    added_open(&tokenizer->raw, &tokenizer->arena, bytes);
-    added_open(&tokenizer->normalized, &tokenizer->arena, 3 * bytes);
-    StrBuf text = {0}; // NFC grows a text threefold at most (Unicode Standard Annex 15, table of expansion factors)
+    if (raw_bytes + normalized_bytes > ADDED_MOST)
+        return error_set(error, "the added tokens have %zu bytes together, %d is the most",
+                         raw_bytes + normalized_bytes, ADDED_MOST);
+    added_open(&tokenizer->raw, &tokenizer->arena, raw_bytes);
+    // NFC makes a text at most three times as long (Unicode Standard Annex 15, expansion factors).
+    added_open(&tokenizer->normalized, &tokenizer->arena, 3 * normalized_bytes);
     for (int32_t id = 0; id < vocabulary->size; id++) {
         const VocabularyToken *token = vocabulary->tokens + id;
         if (!(token->flags & VOCABULARY_ADDED)) continue;
-        if (!(token->flags & VOCABULARY_NORMALIZED)) {
+        if (!(token->flags & VOCABULARY_NORMALIZED))
             added_insert(&tokenizer->raw, token->text, token->text_size, id);
-            continue;
-        }
-        strbuf_clear(&text);
-        if (tokenizer->nfc)
-            unicode_nfc(&text, token->text, token->text_size);
-        else
-            strbuf_append(&text, token->text, token->text_size);
-        if (text.length <= ADDED_LONGEST) added_insert(&tokenizer->normalized, text.text, text.length, id);
+        else if (!add_normalized(tokenizer, id, error))
+            return false;
     }
-    strbuf_close(&text);
     return true;
 }
 

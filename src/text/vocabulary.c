@@ -68,14 +68,15 @@ static char *take(Vocabulary *vocabulary, Arena *arena, size_t size) {
 }
 
 // A token that is not written in byte characters throughout (an added one with a blank, say) stands for its own text.
-static void set_bytes(VocabularyToken *token, char *bytes) {
+// bytes: room for text[size], which stays where it is.
+static void set_bytes(VocabularyToken *token, char *bytes, const char *text, size_t size) {
     uint32_t count = 0;
-    for (size_t at = 0; at < token->text_size;) {
-        Utf8Step step = utf8_step(token->text + at, token->text_size - at);
+    for (size_t at = 0; at < size;) {
+        Utf8Step step = utf8_step(text + at, size - at);
         int byte = step.kind == UTF8_GOOD ? character_byte(step.code) : -1;
         if (byte < 0) {
-            token->bytes = token->text;
-            token->byte_size = token->text_size;
+            token->bytes = text;
+            token->byte_size = (uint32_t)size;
             return;
         }
         bytes[count++] = (char)byte;
@@ -83,6 +84,13 @@ static void set_bytes(VocabularyToken *token, char *bytes) {
     }
     token->bytes = bytes;
     token->byte_size = count;
+}
+
+void vocabulary_set_bytes(Vocabulary *vocabulary, Arena *arena, int32_t id, const char *text, size_t size) {
+    CHECK(id >= 0 && id < vocabulary->size && size <= UINT32_MAX / 2, "id %d, %zu bytes", id, size);
+    char *copy = take(vocabulary, arena, 2 * (size + 1));
+    memcpy(copy, text, size);
+    set_bytes(vocabulary->tokens + id, copy + size + 1, copy, size);
 }
 
 bool vocabulary_add(Vocabulary *vocabulary, Arena *arena, int32_t id, const char *text, size_t size, uint32_t flags,
@@ -102,7 +110,7 @@ bool vocabulary_add(Vocabulary *vocabulary, Arena *arena, int32_t id, const char
     memcpy(copy, text, size);
     token->text = copy;
     token->text_size = (uint32_t)size;
-    set_bytes(token, copy + size + 1);
+    set_bytes(token, copy + size + 1, copy, size);
     vocabulary->slots[slot] = id;
     return true;
 }

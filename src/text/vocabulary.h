@@ -41,6 +41,9 @@ void vocabulary_open(Vocabulary *vocabulary, Arena *arena, int32_t size);
 bool vocabulary_add(Vocabulary *vocabulary, Arena *arena, int32_t id, const char *text, size_t size, uint32_t flags,
                     Error *error);
 
+// Makes the id, which has a token, decode as this text would: an added token that is looked for in normalized text.
+void vocabulary_set_bytes(Vocabulary *vocabulary, Arena *arena, int32_t id, const char *text, size_t size);
+
 int32_t vocabulary_find(const Vocabulary *vocabulary, const char *text, size_t size); // -1: none
 
 size_t vocabulary_put_byte(char out[4], uint8_t byte); // writes the byte's character, returns its length (1 or 2)
