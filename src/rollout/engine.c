@@ -124,6 +124,13 @@ bool engine_open(Engine **engine, Resident *resident, const GenerationOptions *o
     return true;
 }
 
+void engine_set_sampling(Engine *e, const GenerationOptions *options) {
+    e->options.temperature = options->temperature;
+    e->options.top_p = options->top_p;
+    e->options.top_k = options->top_k;
+    sampler_set_filter(&e->sampler, options);
+}
+
 void engine_close(Engine *e) {
     if (!e) return;
     sampler_close(&e->sampler);

@@ -43,6 +43,10 @@ bool engine_open(Engine **engine, Resident *resident, const GenerationOptions *o
                  int model_stop_count, Error *error);
 void engine_close(Engine *engine); // accepts NULL
 
+// How the next runs sample: temperature, top_p and top_k of options (validation may differ from training). The rest of the
+// options stays as it was at open.
+void engine_set_sampling(Engine *engine, const GenerationOptions *options);
+
 // Begins a run and drops what the last one left. Refuses, naming the request: an empty prompt, one that leaves no room below
 // max_length, ids outside the vocabulary, less than one sample, a prompt number given twice, a sample that does not fit into
 // the cache even alone.

@@ -11,17 +11,21 @@ SoftmaxFilter sampler_filter(const GenerationOptions *options) {
                            .top_k = (int32_t)options->top_k};
 }
 
+void sampler_set_filter(Sampler *sampler, const GenerationOptions *options) {
+    sampler->filter = sampler_filter(options);
+    sampler->greedy = options->temperature == 0;
+}
+
 void sampler_open(Sampler *sampler, Resident *resident, const GenerationOptions *options, int64_t rows, Arena *arena) {
     int64_t capacity = smaller(smaller(rows, SAMPLER_MAX_ROWS), resident->max_rows);
     *sampler = (Sampler){.resident = resident,
-                         .filter = sampler_filter(options),
-                         .greedy = options->temperature == 0,
                          .capacity = capacity,
                          .softmax = arena_array(arena, SoftmaxRow, capacity),
                          .rows = arena_array(arena, int32_t, capacity),
                          .ids = arena_array(arena, int32_t, capacity),
                          .uniforms = arena_array(arena, float, capacity),
                          .logprobs = arena_array(arena, float, capacity)};
+    sampler_set_filter(sampler, options);
     sampler->logits = DEVICE_TENSOR_RAW(&resident->ops->device, MEMORY_LOGITS, DTYPE_F32, capacity,
                                         resident->architecture->vocab_size);
 }

@@ -33,7 +33,8 @@ typedef struct Sampler {
 
 // Host arrays come from the arena, logits from the resident's device. At most `rows` rows at a time.
 void sampler_open(Sampler *sampler, Resident *resident, const GenerationOptions *options, int64_t rows, Arena *arena);
-void sampler_close(Sampler *sampler); // accepts a zero-initialised object
+void sampler_set_filter(Sampler *sampler, const GenerationOptions *options); // for the draws that follow
+void sampler_close(Sampler *sampler);                                        // accepts a zero-initialised object
 
 // Fills id and logprob of every draw. On plan ids and log-probs are 0.
 void sampler_draw(Sampler *sampler, SamplerDraw *draws, int64_t count, uint64_t seed, RngPurpose purpose);
