@@ -2,6 +2,7 @@
 // kernels_avx2.c and kernels_avx512.c on sixteen logical lanes (simd_*.h), so all tables give the same bits.
 // A body defines one static function for each of its entries, named as the entry.
 #pragma once
+#include "ops/attention.h"
 #include "ops/gemm.h"
 
 #include <stdint.h>
@@ -16,6 +17,26 @@ typedef struct Numbers {
 typedef struct AdamwFactors {
     float gradient_scale, keep, beta1, rest1, beta2, rest2, rate, correction, eps; // keep: 1 − lr·wd; rest: 1 − β
 } AdamwFactors;
+
+// Attention's fixed scratch on the stack of the thread that works on a block (attention.inc).
+enum {
+    ATTENTION_MAX_HEAD = 512, // largest head size
+    ATTENTION_MAX_ROWS = 84,  // of one block
+    ATTENTION_FLOATS = 8192,  // rows of one block × head size (rounded up to sixteen)
+    ATTENTION_SCORES = 65536, // rows × keys whose scores are kept in forward
+};
+
+// One task of attention: one key/value head of one span, and the rows first..first+count-1 of its count·group rows
+// (row = position · group + query head of the group). attention_store: positions of the span instead;
+// attention_backward_keys: pages.
+typedef struct AttentionBlock {
+    const AttentionShape *shape;
+    AttentionSpan span;
+    int64_t kv_head, first, count;
+    int64_t columns; // of qkv
+    Numbers qkv, keys, values, out, dout, dqkv;
+    float *lse; // may be NULL in forward
+} AttentionBlock;
 
 // ENTRY(result, name, (arguments)): one line a kernel.
 #define GEMM_KERNELS(ENTRY)                                                                                            \
@@ -43,7 +64,9 @@ typedef struct AdamwFactors {
     ENTRY(void, swiglu_row_backward, (Numbers dgate, Numbers dup, Numbers dact, Numbers gate, Numbers up, int64_t n))  \
     ENTRY(void, rope_row, (Numbers x, const float *cos_sin, int64_t heads, int64_t head_dim, float sign))              \
     ENTRY(void, adamw_block, (float *w, float *m, float *v, const float *gradient, int64_t n, const AdamwFactors *f))
-#define ATTENTION_KERNELS(ENTRY)
+#define ATTENTION_KERNELS(ENTRY)                                                                                       \
+    ENTRY(void, attention_store, (const AttentionBlock *block))                                                        \
+    ENTRY(void, attention_forward_block, (const AttentionBlock *block))
 #define SOFTMAX_KERNELS(ENTRY)
 #define ALL_KERNELS(ENTRY) GEMM_KERNELS(ENTRY) ROWS_KERNELS(ENTRY) ATTENTION_KERNELS(ENTRY) SOFTMAX_KERNELS(ENTRY)
 

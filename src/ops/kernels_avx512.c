@@ -1,6 +1,7 @@
 #include "ops/kernels.h"
 #include "ops/simd_avx512.h"
 
+#include "ops/attention.inc"
 #include "ops/gemm.inc"
 #include "ops/rows.inc"
 

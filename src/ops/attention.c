@@ -1,0 +1,207 @@
+#include "ops/attention.h"
+
+#include "ops/kernels.h"
+
+// Blocks of one span and key/value head are handed out newest first: they see most keys and take longest.
+typedef struct AttentionJob {
+    const Kernels *kernels;
+    AttentionBlock block; // what all tasks share
+    const AttentionSpan *spans;
+    int64_t span_count, blocks, step;
+} AttentionJob;
+
+static void check_attention(const Tensor *qkv_TC, const KvPages *kv, const AttentionShape *shape,
+                            const AttentionSpan *spans, int64_t span_count) {
+    int64_t heads = shape->query_heads, kv_heads = shape->kv_heads, size = shape->head_dim;
+    CHECK(kv_heads > 0 && heads > 0 && heads % kv_heads == 0, "%lld query heads, %lld key/value heads",
+          (long long)heads, (long long)kv_heads);
+    CHECK(size > 0 && size <= ATTENTION_MAX_HEAD && heads <= INT32_MAX, "%lld heads of %lld", (long long)heads,
+          (long long)size);
+    CHECK(shape->window >= 0, "window %lld", (long long)shape->window);
+    CHECK(qkv_TC->rank == 2 && qkv_TC->dtype != DTYPE_I32 && qkv_TC->size[1] == (heads + 2 * kv_heads) * size,
+          "qkv is %s with %lld columns, not %lld", dtype_name(qkv_TC->dtype), (long long)qkv_TC->size[1],
+          (long long)((heads + 2 * kv_heads) * size));
+    const Tensor *keys = &kv->keys, *values = &kv->values;
+    CHECK(keys->rank == 4 && keys->size[1] == kv_heads && keys->size[2] == size && keys->size[3] == KV_PAGE_TOKENS,
+          "keys: %lld pages of %lld x %lld x %lld", (long long)keys->size[0], (long long)keys->size[1],
+          (long long)keys->size[2], (long long)keys->size[3]);
+    CHECK(values->rank == 4 && values->size[0] == keys->size[0] && values->size[1] == kv_heads &&
+              values->size[2] == KV_PAGE_TOKENS && values->size[3] == size && values->dtype == keys->dtype,
+          "values: %lld pages of %lld x %lld x %lld", (long long)values->size[0], (long long)values->size[1],
+          (long long)values->size[2], (long long)values->size[3]);
+    for (int64_t i = 0; i < span_count; i++) {
+        const AttentionSpan *s = &spans[i];
+        CHECK(s->row >= 0 && s->count >= 0 && s->start >= 0 && s->row <= qkv_TC->size[0] - s->count &&
+                  s->start <= INT32_MAX - s->count,
+              "span %lld: rows %lld + %lld of %lld, position %lld", (long long)i, (long long)s->row,
+              (long long)s->count, (long long)qkv_TC->size[0], (long long)s->start);
+    }
+}
+
+// The pages that a span's newest position reaches.
+static int64_t span_pages(const AttentionSpan *span) {
+    return (span->start + span->count + KV_PAGE_TOKENS - 1) / KV_PAGE_TOKENS;
+}
+
+// Page numbers are host memory that exists on `plan` as well, but only running operations read them.
+static void check_pages(const KvPages *kv, const AttentionShape *shape, const AttentionSpan *spans,
+                        int64_t span_count) {
+    for (int64_t i = 0; i < span_count; i++) {
+        if (!spans[i].count) continue;
+        int64_t first = shape->window && spans[i].start >= shape->window
+                            ? (spans[i].start - shape->window + 1) / KV_PAGE_TOKENS
+                            : 0;
+        for (int64_t page = first; page < span_pages(&spans[i]); page++)
+            CHECK(spans[i].pages[page] >= 0 && spans[i].pages[page] < kv->keys.size[0],
+                  "span %lld: page %lld is %d, of %lld", (long long)i, (long long)page, (int)spans[i].pages[page],
+                  (long long)kv->keys.size[0]);
+    }
+}
+
+static Numbers numbers(const Tensor *tensor) {
+    return tensor ? (Numbers){tensor->data, tensor->dtype} : (Numbers){0};
+}
+
+static AttentionJob job_of(Ops *ops, const Tensor *qkv_TC, const KvPages *kv, const AttentionShape *shape,
+                           const AttentionSpan *spans, int64_t span_count) {
+    return (AttentionJob){
+        .kernels = ops->kernels,
+        .block = {.shape = shape,
+                  .columns = qkv_TC->size[1],
+                  .qkv = numbers(qkv_TC),
+                  .keys = numbers(&kv->keys),
+                  .values = numbers(&kv->values)},
+        .spans = spans,
+        .span_count = span_count,
+    };
+}
+
+// Hands out `units(span)` units of every span and key/value head in blocks of job->step.
+typedef int64_t SpanUnits(const AttentionSpan *span, const AttentionShape *shape);
+
+static int64_t units_positions(const AttentionSpan *span, const AttentionShape *shape) {
+    (void)shape;
+    return span->count;
+}
+
+static int64_t units_rows(const AttentionSpan *span, const AttentionShape *shape) {
+    return span->count * (shape->query_heads / shape->kv_heads);
+}
+
+// Task number → span, head and block; false when the span is too short to have this block.
+static bool find_block(AttentionBlock *block, const AttentionJob *job, int64_t task, SpanUnits *units) {
+    *block = job->block;
+    int64_t heads = block->shape->kv_heads;
+    block->kv_head = task % heads;
+    block->span = job->spans[task / heads % job->span_count];
+    block->first = (job->blocks - 1 - task / heads / job->span_count) * job->step;
+    int64_t left = units(&block->span, block->shape) - block->first;
+    block->count = left < job->step ? left : job->step;
+    return block->count > 0;
+}
+
+static void run_blocks(Ops *ops, AttentionJob *job, int64_t step, SpanUnits *units, TeamTask *task) {
+    int64_t most = 0;
+    for (int64_t i = 0; i < job->span_count; i++) {
+        int64_t count = units(&job->spans[i], job->block.shape);
+        if (count > most) most = count;
+    }
+    job->step = step;
+    job->blocks = (most + step - 1) / step;
+    team_run(ops->team, job->blocks * job->span_count * job->block.shape->kv_heads, task, job);
+}
+
+KvPages kv_pages_open(Ops *ops, MemoryTag tag, DType dtype, int64_t pages, const AttentionShape *shape) {
+    int64_t heads = shape->kv_heads, size = shape->head_dim;
+    return (KvPages){.keys = DEVICE_TENSOR(&ops->device, tag, dtype, pages, heads, size, KV_PAGE_TOKENS),
+                     .values = DEVICE_TENSOR(&ops->device, tag, dtype, pages, heads, KV_PAGE_TOKENS, size)};
+}
+
+void kv_pages_close(Ops *ops, KvPages *kv) {
+    device_release(&ops->device, &kv->keys);
+    device_release(&ops->device, &kv->values);
+}
+
+void kv_pages_copy(Ops *ops, KvPages *kv, int32_t to, int32_t from) {
+    int64_t pages = kv->keys.size[0];
+    CHECK(to >= 0 && from >= 0 && to < pages && from < pages, "page %d to %d of %lld", (int)from, (int)to,
+          (long long)pages);
+    if (!ops_runs(ops) || to == from) return;
+    Tensor *both[] = {&kv->keys, &kv->values};
+    for (int i = 0; i < 2; i++) {
+        size_t bytes = tensor_bytes(both[i]) / (size_t)pages;
+        char *data = both[i]->data;
+        memcpy(data + bytes * (size_t)to, data + bytes * (size_t)from, bytes);
+    }
+}
+
+static void store_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const AttentionJob *job = context;
+    AttentionBlock block;
+    if (find_block(&block, job, task, units_positions)) job->kernels->attention_store(&block);
+}
+
+void kv_store(Ops *ops, KvPages *kv, const Tensor *qkv_TC, const AttentionShape *shape, const AttentionSpan *spans,
+              int64_t span_count) {
+    check_attention(qkv_TC, kv, shape, spans, span_count);
+    if (!ops_runs(ops) || !span_count) return;
+    check_pages(kv, shape, spans, span_count);
+    AttentionJob job = job_of(ops, qkv_TC, kv, shape, spans, span_count);
+    run_blocks(ops, &job, 8 * KV_PAGE_TOKENS, units_positions, store_task);
+}
+
+// Query-key pairs of one query head in all spans: position i sees min(i + 1, window) keys.
+static uint64_t count_pairs(const AttentionShape *shape, const AttentionSpan *spans, int64_t span_count) {
+    uint64_t pairs = 0;
+    for (int64_t i = 0; i < span_count; i++) {
+        uint64_t start = (uint64_t)spans[i].start, end = start + (uint64_t)spans[i].count; // sees start+1 .. end keys
+        uint64_t window = shape->window ? (uint64_t)shape->window : end;
+        uint64_t growing_end = end < window ? end : window, growing_start = start < growing_end ? start : growing_end;
+        pairs += growing_end * (growing_end + 1) / 2 - growing_start * (growing_start + 1) / 2;
+        pairs += (end - start - (growing_end - growing_start)) * window;
+    }
+    return pairs;
+}
+
+// Rows of one forward block: as many as the scratch holds, fewer for long sequences, so that all their scores fit.
+static int64_t rows_of_block(const AttentionShape *shape, const AttentionSpan *spans, int64_t span_count) {
+    int64_t pages = 1, rows = ATTENTION_FLOATS / ((shape->head_dim + 15) / 16 * 16), fewest = 14;
+    for (int64_t i = 0; i < span_count; i++)
+        if (span_pages(&spans[i]) > pages) pages = span_pages(&spans[i]);
+    int64_t fitting = ATTENTION_SCORES / (pages * KV_PAGE_TOKENS);
+    if (fitting < rows) rows = fitting;
+    if (rows < fewest) rows = fewest;
+    return rows < ATTENTION_MAX_ROWS ? rows : ATTENTION_MAX_ROWS;
+}
+
+static void forward_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const AttentionJob *job = context;
+    AttentionBlock block;
+    if (find_block(&block, job, task, units_rows)) job->kernels->attention_forward_block(&block);
+}
+
+static void check_out(const Tensor *out_TO, const Tensor *lse_TH, const Tensor *qkv_TC, const AttentionShape *shape) {
+    int64_t rows = qkv_TC->size[0], columns = shape->query_heads * shape->head_dim;
+    CHECK(out_TO->rank == 2 && out_TO->dtype != DTYPE_I32 && out_TO->size[0] == rows && out_TO->size[1] == columns,
+          "out is %s, %lld x %lld, not %lld x %lld", dtype_name(out_TO->dtype), (long long)out_TO->size[0],
+          (long long)out_TO->size[1], (long long)rows, (long long)columns);
+    if (!lse_TH) return;
+    CHECK(lse_TH->rank == 2 && lse_TH->dtype == DTYPE_F32 && lse_TH->size[0] == rows &&
+              lse_TH->size[1] == shape->query_heads,
+          "lse is %s, %lld x %lld", dtype_name(lse_TH->dtype), (long long)lse_TH->size[0], (long long)lse_TH->size[1]);
+}
+
+void attention_forward(Ops *ops, Tensor *out_TO, Tensor *lse_TH, const Tensor *qkv_TC, const KvPages *kv,
+                       const AttentionShape *shape, const AttentionSpan *spans, int64_t span_count) {
+    check_attention(qkv_TC, kv, shape, spans, span_count);
+    check_out(out_TO, lse_TH, qkv_TC, shape);
+    ops->flops += 4 * (uint64_t)(shape->head_dim * shape->query_heads) * count_pairs(shape, spans, span_count);
+    if (!ops_runs(ops) || !span_count) return;
+    check_pages(kv, shape, spans, span_count);
+    AttentionJob job = job_of(ops, qkv_TC, kv, shape, spans, span_count);
+    job.block.out = numbers(out_TO);
+    job.block.lse = lse_TH ? lse_TH->data : NULL;
+    run_blocks(ops, &job, rows_of_block(shape, spans, span_count), units_rows, forward_task);
+}
