@@ -1,0 +1,269 @@
+#include "run/grpo.h"
+
+#include "base/file.h"
+#include "base/log.h"
+#include "config/explain.h"
+#include "model/score.h"
+#include "run/step_log.h"
+#include "run/validate.h"
+#include "train/checkpoint.h"
+#include "train/update.h"
+
+#include <math.h>
+#include <string.h>
+
+// Where the run stands: everything that a checkpoint keeps beside weights and moments.
+typedef struct Progression {
+    int64_t step; // finished steps
+    int64_t consumed_samples, total_valid_tokens;
+    Validation last_validation;
+    double seconds; // of the steps of this process
+    int64_t measured;
+} Progression;
+
+// --- the phases of a step ---------------------------------------------------------------------------------------------
+
+static bool rollout(StepReport *report, Samples *samples, Trainer *t, Arena *arena, Error *error) {
+    const GrpoOptions *grpo = &t->settings->grpo;
+    EngineRequest *requests;
+    EngineRun run = {.seed = (uint64_t)grpo->seed, .purpose = RNG_SAMPLE_TOKEN, .step = (uint32_t)report->step};
+    double started = log_seconds();
+    MemoryPhase before = ledger_enter(&t->ops.device.ledger, PHASE_ROLLOUT);
+    bool good = task_train_requests(&t->task, &requests, report->step, (int32_t)grpo->num_generations_per_prompt, arena,
+                                    error) &&
+                trainer_rollout(t, samples, arena, requests, grpo->num_prompts_per_step, &t->settings->generation, run,
+                                "generating", error);
+    ledger_enter(&t->ops.device.ledger, before);
+    report->times.generation = log_seconds() - started;
+    return good;
+}
+
+// token_mask · sample_mask of every token: answers of samples that take part.
+static float *loss_mask(const Samples *samples, const float *sample_mask, Arena *arena) {
+    float *mask = arena_array(arena, float, samples->offset[samples->count]);
+    for (int64_t b = 0; b < samples->count; b++)
+        for (int64_t i = samples->offset[b] + samples->prompt_length[b]; i < samples->offset[b + 1]; i++)
+            mask[i] = sample_mask[b];
+    return mask;
+}
+
+static bool reference_logprobs(StepReport *report, Samples *samples, Trainer *t, const float *mask, Arena *arena,
+                               Error *error) {
+    if (!t->has_reference) return true;
+    double started = log_seconds();
+    MemoryPhase before = ledger_enter(&t->ops.device.ledger, PHASE_LOGPROB);
+    int64_t tokens = samples->offset[samples->count];
+    samples->reference_logprobs = arena_array(arena, float, tokens);
+    ScoreInput input = {.count = samples->count, .offset = samples->offset, .ids = samples->ids, .wanted = mask};
+    // Tempered, not filtered: reference section 2.1.
+    SoftmaxFilter filter = {.temperature = sampler_filter(&t->settings->generation).temperature, .top_p = 1};
+    Progress progress;
+    progress_begin(&progress, "reference", tokens);
+    bool good = score_sequences(&t->reference, samples->reference_logprobs, &input, filter, 0, &progress, error);
+    progress_end(&progress);
+    ledger_enter(&t->ops.device.ledger, before);
+    report->times.logprob = log_seconds() - started;
+    return good;
+}
+
+static void advantages(StepReport *report, Samples *samples, const Trainer *t, Arena *arena) {
+    double started = log_seconds();
+    samples->advantage = arena_array(arena, float, samples->count);
+    report->groups = t->settings->grpo.num_prompts_per_step;
+    report->equal_groups = advantage_grpo(samples->advantage, samples->reward, samples->valid, samples->prompt,
+                                          samples->count, &t->settings->adv_estimator);
+    report->times.advantage = log_seconds() - started;
+}
+
+// Metrics of several optimizer steps: the mean, as NeMo-RL reports them; grad_norm of the last.
+static void average(UpdateResult *sum, const UpdateResult *part, int64_t updates) {
+    if (updates == 1) {
+        *sum = *part;
+        return;
+    }
+    LossMetrics total = sum->metrics;
+    loss_metrics_add(&total, &part->metrics);
+    loss_metrics_scale(&total, 1.0 / (double)updates);
+    int64_t overflows = sum->output_overflows, nonfinite = sum->nonfinite_gradients, filtered = sum->filtered_tokens;
+    *sum = *part;
+    sum->metrics = total;
+    sum->output_overflows += overflows;
+    sum->nonfinite_gradients += nonfinite;
+    sum->filtered_tokens += filtered;
+}
+
+static void training(StepReport *report, const Samples *samples, const float *mask, const float *sample_mask,
+                     Trainer *t, Arena *arena) {
+    const Settings *s = t->settings;
+    double started = log_seconds();
+    float *advantage = arena_array(arena, float, samples->offset[samples->count]); // by token
+    for (int64_t b = 0; b < samples->count; b++)
+        for (int64_t i = samples->offset[b]; i < samples->offset[b + 1]; i++) advantage[i] = samples->advantage[b];
+    TrainBatch all = {.count = samples->count,
+                      .offset = samples->offset,
+                      .ids = samples->ids,
+                      .mask = mask,
+                      .sample_mask = sample_mask,
+                      .generation = samples->generation_logprobs,
+                      .reference = samples->reference_logprobs,
+                      .advantage = advantage};
+    UpdateOptions options = {.micro_batch_size = s->policy.train_micro_batch_size,
+                             .head_chunk = s->policy.logprob_chunk_size ? s->policy.logprob_chunk_size : 256,
+                             .filter = sampler_filter(&s->generation),
+                             .optimizer = s->optimizer,
+                             .lr = report->lr};
+    int64_t updates = all.count / s->policy.train_global_batch_size, done = 0;
+    Progress progress;
+    progress_begin(&progress, "training", all.count);
+    for (int64_t update = 0; update < updates; update++) {
+        TrainBatch batch =
+            batch_slice(&all, update * s->policy.train_global_batch_size, s->policy.train_global_batch_size);
+        UpdateResult result;
+        update_policy(&result, &t->walk, &batch, &s->loss_fn, &options, &progress, &done);
+        // Until the first optimizer step the weights are the sampler's, so every log-prob must be too.
+        if (update == 0) report->max_abs_logprob_error = result.max_abs_logprob_error;
+        average(&report->update, &result, update + 1);
+    }
+    progress_end(&progress);
+    report->times.training = log_seconds() - started;
+}
+
+// --- checkpoints ------------------------------------------------------------------------------------------------------
+
+static bool save(const Progression *at, const StepReport *report, const Trainer *t, Error *error) {
+    const CheckpointOptions *options = &t->settings->checkpointing;
+    json_t *info = json_object();
+    json_object_set_new(info, "total_steps", json_integer(at->step));
+    json_object_set_new(info, "current_epoch", json_integer(at->step / t->task.steps_per_epoch));
+    json_object_set_new(info, "current_step", json_integer(at->step % t->task.steps_per_epoch));
+    json_object_set_new(info, "consumed_samples", json_integer(at->consumed_samples));
+    json_object_set_new(info, "total_valid_tokens", json_integer(at->total_valid_tokens));
+    json_object_set_new(info, "model", json_string(t->model.path));
+    json_object_set_new(info, "model_digest", json_string(t->model_digest));
+    if (report->validation.done) json_object_set_new(info, "val:accuracy", json_real(report->validation.accuracy));
+    double reward = 0;
+    for (int64_t b = 0; b < report->samples->count; b++) reward += (double)report->samples->reward[b];
+    json_object_set_new(info, "train:reward", json_real(reward / (double)report->samples->count));
+    StrBuf config = {0};
+    explain_yaml(&config, t->settings);
+    CheckpointSave checkpoint = {.folder = options->checkpoint_dir,
+                                 .step = at->step,
+                                 .shards = &t->shards,
+                                 .architecture = t->model.architecture,
+                                 .optimizer = options->save_optimizer,
+                                 .info = info,
+                                 .config = config.text};
+    bool good = checkpoint_save(&checkpoint, error) &&
+                checkpoint_retain(options->checkpoint_dir, options->keep_top_k ? options->keep_top_k : -1,
+                                  options->metric_name, options->higher_is_better, error);
+    if (good) log_info("  checkpoint %s/step_%lld", options->checkpoint_dir, (long long)at->step);
+    strbuf_close(&config);
+    json_decref(info);
+    return good;
+}
+
+// The reference policy was copied from the base model before: a resume does not re-anchor the KL term.
+static bool resume(Progression *at, Trainer *t, Error *error) {
+    const CheckpointOptions *options = &t->settings->checkpointing;
+    if (!options->enabled) return true;
+    if (!checkpoint_latest(&at->step, options->checkpoint_dir, error)) return false;
+    if (at->step == 0) return true;
+    json_t *info;
+    bool optimizer;
+    if (!checkpoint_load(&t->shards, options->checkpoint_dir, at->step, &info, &optimizer, error)) return false;
+    const char *digest = json_string_value(json_object_get(info, "model_digest"));
+    bool same = digest && !strcmp(digest, t->model_digest);
+    at->consumed_samples = json_integer_value(json_object_get(info, "consumed_samples"));
+    at->total_valid_tokens = json_integer_value(json_object_get(info, "total_valid_tokens"));
+    if (!same)
+        error_set(error,
+                  "%s/step_%lld was trained from another model (%s) than policy.model_name %s; choose another "
+                  "checkpointing.checkpoint_dir",
+                  options->checkpoint_dir, (long long)at->step, json_string_value(json_object_get(info, "model")),
+                  t->model.path);
+    json_decref(info);
+    if (!same) return false;
+    if (!optimizer) log_warn("step_%lld holds no optimizer state: AdamW starts afresh", (long long)at->step);
+    log_info("resuming from %s/step_%lld", options->checkpoint_dir, (long long)at->step);
+    return true;
+}
+
+// --- the algorithm ----------------------------------------------------------------------------------------------------
+
+static bool validation_due(const GrpoOptions *grpo, int64_t step, int64_t last) {
+    bool periodic = grpo->val_period > 0 && step % grpo->val_period == 0 && step >= grpo->val_start_at;
+    return periodic || (grpo->val_at_end && step == last);
+}
+
+static bool checkpoint_due(const CheckpointOptions *options, int64_t step, int64_t last) {
+    return options->enabled && (step == last || (options->save_period > 0 && step % options->save_period == 0));
+}
+
+static bool one_step(Progression *at, Trainer *t, int64_t last, Arena *arena, Error *error) {
+    const Settings *s = t->settings;
+    Samples samples;
+    StepReport report = {.step = at->step + 1, .last_step = last, .samples = &samples};
+    double started = log_seconds();
+    ledger_reset_peaks(&t->ops.device.ledger);
+    report.lr = optimizer_learning_rate(&s->scheduler, s->optimizer.lr, at->step);
+
+    if (!rollout(&report, &samples, t, arena, error)) return false;
+    double scoring = log_seconds();
+    task_reward(&t->task, &samples, false, arena);
+    report.times.reward = log_seconds() - scoring;
+    float *sample_mask = arena_array(arena, float, samples.count);
+    for (int64_t b = 0; b < samples.count; b++)
+        sample_mask[b] = s->grpo.overlong_filtering && samples.finish[b] == FINISH_LENGTH ? 0 : samples.valid[b];
+    float *mask = loss_mask(&samples, sample_mask, arena);
+    if (!reference_logprobs(&report, &samples, t, mask, arena, error)) return false;
+    advantages(&report, &samples, t, arena);
+    training(&report, &samples, mask, sample_mask, t, arena);
+    double refit = log_seconds();
+    trainer_refit(t);
+    report.times.refit = log_seconds() - refit;
+
+    at->step++;
+    at->consumed_samples += samples.count;
+    at->total_valid_tokens += (int64_t)report.update.global_valid_toks;
+    if (validation_due(&s->grpo, at->step, last) && !validate_policy(&report.validation, t, at->step, error))
+        return false;
+    report.times.total = log_seconds() - started;
+    at->seconds += report.times.total;
+    at->measured++;
+    double left = at->seconds / (double)at->measured * (double)(last - at->step);
+    // Logs first: a run that is killed between the two repeats the step and writes the same lines again.
+    if (!step_log_write(&report, t, left, error) || !step_log_validation(&report.validation, at->step, t, error) ||
+        !step_log_samples(&report, t, error))
+        return false;
+    return !checkpoint_due(&s->checkpointing, at->step, last) || save(at, &report, t, error);
+}
+
+static void show_samples(const Trainer *t) {
+    log_info("%s: %lld parameters, %lld training questions, %lld held out; %s, outputs in %s, %d threads, %s",
+             t->model.path, (long long)t->model.parameters->total, (long long)t->task.train_count,
+             (long long)t->task.validation_count, dtype_name(t->walk.options.policy.compute),
+             dtype_name(t->walk.options.policy.output), team_size(t->ops.team), t->ops.isa);
+}
+
+bool grpo_train(Trainer *t, Error *error) {
+    const GrpoOptions *grpo = &t->settings->grpo;
+    Progression at = {0};
+    Arena arena = {0};
+    int64_t last = grpo->max_num_steps, all_epochs = grpo->max_num_epochs * t->task.steps_per_epoch;
+    if (all_epochs < last) last = all_epochs;
+    if (!resume(&at, t, error) || !step_log_resume(t->settings->logger.log_dir, at.step, error)) return false;
+    show_samples(t);
+    if (at.step >= last) log_info("nothing left to do: step %lld of %lld", (long long)at.step, (long long)last);
+    trainer_refit(t);
+    bool good = true;
+    if (at.step == 0 && grpo->val_at_start) {
+        Validation first = {0};
+        good = validate_policy(&first, t, 0, error) && step_log_validation(&first, 0, t, error);
+    }
+    while (good && at.step < last) {
+        good = one_step(&at, t, last, &arena, error);
+        arena_reset(&arena);
+    }
+    arena_close(&arena);
+    return good;
+}

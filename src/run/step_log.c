@@ -1,0 +1,263 @@
+#include "run/step_log.h"
+
+#include "base/file.h"
+#include "base/jsonio.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static void put(json_t *line, const char *name, double value) {
+    json_object_set_new(line, name, jsonio_real(value));
+}
+
+// Sums over the answers of a step.
+typedef struct AnswerStats {
+    double reward, reward_square, answer_tokens, prompt_tokens, truncated, longest, tokens;
+    double advantage, advantage_min, advantage_max, zero, one, masked;
+} AnswerStats;
+
+static AnswerStats answer_stats(const Samples *s) {
+    AnswerStats a = {.advantage_min = INFINITY, .advantage_max = -INFINITY};
+    for (int64_t b = 0; b < s->count; b++) {
+        double reward = (double)s->reward[b], length = (double)(s->offset[b + 1] - s->offset[b] - s->prompt_length[b]);
+        double advantage = (double)s->advantage[b];
+        a.reward += reward, a.reward_square += reward * reward;
+        a.answer_tokens += length, a.prompt_tokens += (double)s->prompt_length[b];
+        a.longest = fmax(a.longest, length);
+        a.truncated += s->finish[b] == FINISH_LENGTH;
+        a.advantage += advantage;
+        a.advantage_min = fmin(a.advantage_min, advantage), a.advantage_max = fmax(a.advantage_max, advantage);
+        a.zero += reward == 0, a.one += reward == 1;
+        a.masked += s->valid[b] == 0;
+    }
+    a.tokens = a.answer_tokens + a.prompt_tokens;
+    return a;
+}
+
+static void put_losses(json_t *line, const UpdateResult *u) {
+    const LossMetrics *m = &u->metrics;
+    const struct {
+        const char *name;
+        double value;
+    } rows[] = {{"train/loss", m->loss},
+                {"train/grad_norm", u->grad_norm},
+                {"train/kl_penalty", m->kl_penalty},
+                {"train/probs_ratio", m->probs_ratio},
+                {"train/probs_ratio_min", m->probs_ratio_min},
+                {"train/probs_ratio_max", m->probs_ratio_max},
+                {"train/probs_ratio_clamped", m->probs_ratio_clamped},
+                {"train/probs_ratio_clamped_min", m->probs_ratio_clamped_min},
+                {"train/probs_ratio_clamped_max", m->probs_ratio_clamped_max},
+                {"train/token_mult_prob_error", m->token_mult_prob_error},
+                {"train/gen_kl_error", m->gen_kl_error},
+                {"train/policy_kl_error", m->policy_kl_error},
+                {"train/js_divergence_error", m->js_divergence_error},
+                {"train/sampling_importance_ratio", m->sampling_importance_ratio},
+                {"train/approx_entropy", m->approx_entropy},
+                {"train/num_valid_samples", m->num_valid_samples},
+                {"train/positive_nll_loss", m->positive_nll_loss},
+                {"train/clipped_tokens", m->clipped_tokens},
+                {"train/global_valid_seqs", u->global_valid_seqs},
+                {"train/global_valid_toks", u->global_valid_toks},
+                {"train/filtered_tokens", (double)u->filtered_tokens},
+                {"train/output_overflows", (double)u->output_overflows},
+                {"train/nonfinite_gradients", (double)u->nonfinite_gradients}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        double value = rows[i].value;
+        // Extrema over no token are infinite; NeMo-RL reports −1 then.
+        put(line, rows[i].name, isinf(value) && strstr(rows[i].name, "probs_ratio") ? -1 : value);
+    }
+}
+
+static void put_rollout(json_t *line, const StepReport *r, const AnswerStats *a) {
+    double B = (double)r->samples->count, groups = (double)r->groups;
+    double mean = a->reward / B, variance = B > 1 ? (a->reward_square - B * mean * mean) / (B - 1) : 0;
+    put(line, "train/reward", mean);
+    put(line, "train/reward_std", sqrt(fmax(variance, 0)));
+    put(line, "train/frac_reward_zero_std", (double)r->equal_groups / groups);
+    put(line, "train/baseline_reward/pct_mixed", 1 - (double)r->equal_groups / groups);
+    put(line, "train/mean_prompt_length", a->prompt_tokens / B);
+    put(line, "train/total_num_tokens", a->tokens);
+    put(line, "train/advantages/mean", a->advantage / B);
+    put(line, "train/advantages/min", a->advantage_min);
+    put(line, "train/advantages/max", a->advantage_max);
+    put(line, "train/truncation_rate", a->truncated / B);
+    put(line, "train/natural_termination_rate", 1 - a->truncated / B);
+    put(line, "train/mean_gen_tokens_per_sample", a->answer_tokens / B);
+    put(line, "train/max_gen_tokens_per_sample", a->longest);
+    put(line, "train/mean_total_tokens_per_sample", a->tokens / B);
+    put(line, "train/num_mask_sample_filtered", a->masked);
+}
+
+static void put_times(json_t *line, const StepTimes *t, const AnswerStats *a, double B) {
+    put(line, "timing/train/total_step_time", t->total);
+    put(line, "timing/train/prepare_for_generation/total", t->refit);
+    put(line, "timing/train/generation", t->generation);
+    put(line, "timing/train/reward_calculation", t->reward);
+    put(line, "timing/train/policy_and_reference_logprobs", t->logprob);
+    put(line, "timing/train/advantage_calculation", t->advantage);
+    put(line, "timing/train/policy_training", t->training);
+    put(line, "timing/train/checkpointing", t->checkpoint);
+    put(line, "performance/generation_tokens_per_sec", a->answer_tokens / t->generation);
+    put(line, "performance/policy_training_tokens_per_sec", a->tokens / t->training);
+    put(line, "performance/tokens_per_sec", a->tokens / t->total);
+    put(line, "performance/samples_per_sec", B / t->total);
+}
+
+static void put_memory(json_t *line, const Ledger *ledger) {
+    char name[64];
+    put(line, "memory/peak_memory_allocated_mb", (double)ledger->peak.total / 1048576);
+    for (int tag = 0; tag < MEMORY_TAG_COUNT; tag++) {
+        snprintf(name, sizeof name, "memory/at_peak/%s", ledger_tag_name(tag));
+        json_object_set_new(line, name, json_integer((json_int_t)ledger->peak.by_tag[tag]));
+        snprintf(name, sizeof name, "memory/peak/%s", ledger_tag_name(tag));
+        json_object_set_new(line, name, json_integer((json_int_t)ledger->tag_peak[tag]));
+    }
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        if (!ledger->phase_peak[phase].total) continue;
+        snprintf(name, sizeof name, "memory/phase/%s", ledger_phase_name(phase));
+        json_object_set_new(line, name, json_integer((json_int_t)ledger->phase_peak[phase].total));
+    }
+}
+
+static bool append(const json_t *line, const Trainer *t, Error *error) {
+    Arena arena = {0};
+    bool good = jsonio_append(line, arena_format(&arena, "%s/metrics.jsonl", t->settings->logger.log_dir), error);
+    arena_close(&arena);
+    return good;
+}
+
+static void print_line(const StepReport *r, const AnswerStats *a, const Ledger *ledger, double seconds_left) {
+    double B = (double)r->samples->count;
+    const LossMetrics *m = &r->update.metrics;
+    StrBuf text = {0};
+    int width = snprintf(NULL, 0, "%lld", (long long)r->last_step);
+    strbuf_format(&text, "step %*lld/%lld  reward %.3f  loss %+.4f  kl %.4f  entropy %.2f  grad %.2f  lr %.1e", width,
+                  (long long)r->step, (long long)r->last_step, a->reward / B, m->loss, m->kl_penalty, m->approx_entropy,
+                  r->update.grad_norm, r->lr);
+    strbuf_format(&text, "  length %.1f  cut %.0f%%  mismatch %g", a->answer_tokens / B, 100 * a->truncated / B,
+                  r->max_abs_logprob_error);
+    strbuf_format(&text, "  gen %.0f train %.0f tok/s  %.1f s  peak %.2f GiB  left %dm%02ds",
+                  a->answer_tokens / r->times.generation, a->tokens / r->times.training, r->times.total,
+                  (double)ledger->peak.total / 0x1p30, (int)seconds_left / 60, (int)seconds_left % 60);
+    if (r->equal_groups == r->groups) strbuf_puts(&text, "  (equal rewards in every group: nothing to learn)");
+    log_info("%s", text.text);
+    strbuf_close(&text);
+}
+
+bool step_log_write(const StepReport *r, const Trainer *t, double seconds_left, Error *error) {
+    AnswerStats a = answer_stats(r->samples);
+    double B = (double)r->samples->count;
+    json_t *line = json_object();
+    json_object_set_new(line, "step", json_integer(r->step));
+    put_rollout(line, r, &a);
+    put(line, "train/lr", r->lr);
+    put(line, "train/max_abs_logprob_error", r->max_abs_logprob_error);
+    put_losses(line, &r->update);
+    put_times(line, &r->times, &a, B);
+    put_memory(line, &t->ops.device.ledger);
+    bool good = append(line, t, error);
+    json_decref(line);
+    print_line(r, &a, &t->ops.device.ledger, seconds_left);
+    if (r->update.output_overflows)
+        log_warn(
+            "step %lld: %lld values left the range of policy.automodel_cfg.fsdp_output_dtype %s at a unit boundary",
+            (long long)r->step, (long long)r->update.output_overflows, dtype_name(t->walk.options.policy.output));
+    if (r->update.nonfinite_gradients)
+        log_warn("step %lld: the gradient norm is not finite; %lld optimizer steps were left out", (long long)r->step,
+                 (long long)r->update.nonfinite_gradients);
+    return good;
+}
+
+bool step_log_validation(const Validation *v, int64_t step, const Trainer *t, Error *error) {
+    if (!v->done) return true;
+    json_t *line = json_object();
+    json_object_set_new(line, "step", json_integer(step));
+    put(line, "validation/accuracy", v->accuracy);
+    put(line, "validation/avg_length", v->avg_length);
+    put(line, "timing/validation/total_validation_time", v->seconds);
+    bool good = append(line, t, error);
+    json_decref(line);
+    log_info("  validation at step %lld: accuracy %.4f on %lld held-out questions, average length %.1f, %.1f s",
+             (long long)step, v->accuracy, (long long)v->samples, v->avg_length, v->seconds);
+    return good;
+}
+
+static json_t *floats(const float *values, int64_t count) {
+    json_t *list = json_array();
+    for (int64_t i = 0; i < count; i++) json_array_append_new(list, jsonio_real((double)values[i]));
+    return list;
+}
+
+static json_t *sample_line(const Samples *s, int64_t b, const Trainer *t, Arena *arena) {
+    int64_t first = s->offset[b], length = s->offset[b + 1] - first;
+    const char *question = task_question(&t->task, false, s->question[b], arena);
+    json_t *line = json_object(), *ids = json_array(), *mask = json_array();
+    for (int64_t i = 0; i < length; i++) {
+        json_array_append_new(ids, json_integer(s->ids[first + i]));
+        json_array_append_new(mask, json_integer(i >= s->prompt_length[b]));
+    }
+    json_object_set_new(line, "idx", json_integer(b));
+    json_object_set_new(line, "content",
+                        json_pack("[{s:s, s:s}, {s:s, s:s}]", "role", "user", "content", question, "role", "assistant",
+                                  "content", s->text[b]));
+    json_object_set_new(line, "rewards", jsonio_real((double)s->reward[b]));
+    json_object_set_new(line, "advantages", jsonio_real((double)s->advantage[b]));
+    json_object_set_new(line, "input_lengths", json_integer(length));
+    json_object_set_new(line, "sample_loss_mask", jsonio_real((double)s->valid[b]));
+    json_object_set_new(line, "token_ids", ids);
+    json_object_set_new(line, "token_loss_mask", mask);
+    json_object_set_new(line, "generation_logprobs", floats(s->generation_logprobs + first, length));
+    if (s->reference_logprobs)
+        json_object_set_new(line, "reference_logprobs", floats(s->reference_logprobs + first, length));
+    return line;
+}
+
+bool step_log_samples(const StepReport *r, const Trainer *t, Error *error) {
+    Arena arena = {0};
+    StrBuf lines = {0};
+    for (int64_t b = 0; b < r->samples->count; b++) {
+        json_t *line = sample_line(r->samples, b, t, &arena);
+        char *text = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9));
+        strbuf_puts(&lines, text);
+        strbuf_putc(&lines, '\n');
+        free(text);
+        json_decref(line);
+    }
+    const char *path =
+        arena_format(&arena, "%s/train_data_step%lld.jsonl", t->settings->logger.log_dir, (long long)r->step);
+    bool good = file_write(path, lines.text, lines.length, error);
+    strbuf_close(&lines);
+    arena_close(&arena);
+    return good;
+}
+
+bool step_log_resume(const char *log_dir, int64_t step, Error *error) {
+    Arena arena = {0};
+    const char *path = arena_format(&arena, "%s/metrics.jsonl", log_dir);
+    bool good = file_make_folders(log_dir, error);
+    if (good && file_exists(path) && step == 0) {
+        good = file_rename(path, arena_format(&arena, "%s.old", path), error);
+    } else if (good && file_exists(path)) {
+        char *text;
+        StrBuf kept = {0};
+        good = file_read(&text, NULL, &arena, path, error);
+        for (char *line = good ? text : ""; *line;) {
+            char *end = strchrnul(line, '\n'), *next = *end ? end + 1 : end;
+            *end = 0;
+            // A line that a killed run left unfinished is no JSON: dropped as well.
+            json_t *value = json_loads(line, 0, NULL);
+            if (value && json_integer_value(json_object_get(value, "step")) <= step) {
+                strbuf_puts(&kept, line);
+                strbuf_putc(&kept, '\n');
+            }
+            json_decref(value);
+            line = next;
+        }
+        good = good && file_write(path, kept.text ? kept.text : "", kept.length, error);
+        strbuf_close(&kept);
+    }
+    arena_close(&arena);
+    return good;
+}

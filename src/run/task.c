@@ -1,0 +1,91 @@
+#include "run/task.h"
+
+#include <string.h>
+
+bool task_open(Task *task, const Settings *settings, const LoadedModel *model, Error *error) {
+    const DataOptions *data = &settings->data;
+    *task = (Task){.model = model, .shuffle = data->shuffle};
+    if (!arithmetic_open(&task->questions, &data->arithmetic, error)) return false;
+    task->reward = reward_find(data->env_name, error);
+    if (!task->reward) return error_prefix(error, "data.default.env_name: ");
+    task->train_count = arithmetic_count(&task->questions, ARITHMETIC_TRAIN);
+    task->validation_count = arithmetic_count(&task->questions, ARITHMETIC_HELD_OUT);
+    task->prompts_per_step = settings->grpo.num_prompts_per_step;
+    task->steps_per_epoch = task->train_count / task->prompts_per_step;
+    if (task->train_count > INT32_MAX)
+        return error_set(error, "data.train: %lld questions; at most %d can be numbered", (long long)task->train_count,
+                         INT32_MAX);
+    if (!task->steps_per_epoch)
+        return error_set(error, "grpo.num_prompts_per_step: %lld, but data.train has only %lld questions",
+                         (long long)task->prompts_per_step, (long long)task->train_count);
+    int64_t room = settings->policy.max_total_sequence_length < settings->generation.max_length
+                       ? settings->policy.max_total_sequence_length
+                       : settings->generation.max_length;
+    task->max_prompt_length = room - 1 < data->max_input_seq_length ? room - 1 : data->max_input_seq_length;
+    return true;
+}
+
+const char *task_question(const Task *task, bool held_out, int64_t index, Arena *arena) {
+    int64_t answer;
+    char *text = arena_alloc(arena, ARITHMETIC_QUESTION_SIZE);
+    arithmetic_question(&task->questions, held_out ? ARITHMETIC_HELD_OUT : ARITHMETIC_TRAIN, index, text, &answer);
+    return text;
+}
+
+static bool request(const Task *task, EngineRequest *request, bool held_out, int64_t index, int64_t prompt,
+                    int32_t samples, Arena *arena, Error *error) {
+    const char *question = task_question(task, held_out, index, arena);
+    json_t *messages = json_pack("[{s:s, s:s}]", "role", "user", "content", question);
+    TokenList list = {0};
+    bool good = loaded_model_chat_ids(task->model, &list, messages, true, error);
+    json_decref(messages);
+    if (good && (int64_t)list.count > task->max_prompt_length)
+        good = error_set(error,
+                         "the question '%s' has %zu tokens; data.max_input_seq_length and "
+                         "policy.max_total_sequence_length leave room for %lld",
+                         question, list.count, (long long)task->max_prompt_length);
+    if (good) {
+        int32_t *ids = arena_array(arena, int32_t, list.count);
+        memcpy(ids, list.ids, list.count * sizeof *ids);
+        *request = (EngineRequest){.ids = ids,
+                                   .count = (int64_t)list.count,
+                                   .prompt = (int32_t)prompt,
+                                   .samples = samples,
+                                   .question = (int32_t)index};
+    }
+    bpe_list_close(&list);
+    return good;
+}
+
+bool task_train_requests(const Task *task, EngineRequest **requests, int64_t step, int32_t samples, Arena *arena,
+                         Error *error) {
+    int64_t epoch = (step - 1) / task->steps_per_epoch, batch = (step - 1) % task->steps_per_epoch;
+    *requests = arena_array(arena, EngineRequest, task->prompts_per_step);
+    for (int64_t p = 0; p < task->prompts_per_step; p++) {
+        int64_t position = batch * task->prompts_per_step + p;
+        int64_t index = task->shuffle ? arithmetic_train_index(&task->questions, epoch, position) : position;
+        if (!request(task, &(*requests)[p], false, index, p, samples, arena, error)) return false;
+    }
+    return true;
+}
+
+bool task_validation_requests(const Task *task, EngineRequest **requests, int64_t first, int64_t count, int32_t samples,
+                              Arena *arena, Error *error) {
+    *requests = arena_array(arena, EngineRequest, count);
+    for (int64_t p = 0; p < count; p++)
+        if (!request(task, &(*requests)[p], true, first + p, first + p, samples, arena, error)) return false;
+    return true;
+}
+
+void task_reward(const Task *task, Samples *samples, bool held_out, Arena *arena) {
+    samples->reward = arena_array(arena, float, samples->count);
+    samples->valid = arena_array(arena, float, samples->count);
+    for (int64_t b = 0; b < samples->count; b++) {
+        char question[ARITHMETIC_QUESTION_SIZE];
+        int64_t answer;
+        arithmetic_question(&task->questions, held_out ? ARITHMETIC_HELD_OUT : ARITHMETIC_TRAIN, samples->question[b],
+                            question, &answer);
+        samples->reward[b] = task->reward->function(samples->text[b], strlen(samples->text[b]), answer);
+        samples->valid[b] = 1;
+    }
+}

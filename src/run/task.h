@@ -1,0 +1,33 @@
+// The questions of a run and what an answer is worth.
+#pragma once
+#include "config/settings.h"
+#include "rollout/engine.h"
+#include "run/loaded_model.h"
+#include "text/arithmetic.h"
+#include "text/reward.h"
+
+typedef struct Task {
+    const LoadedModel *model; // not owned
+    Arithmetic questions;
+    const Reward *reward;
+    int64_t train_count, validation_count;     // questions
+    int64_t prompts_per_step, steps_per_epoch; // a last incomplete batch of an epoch is dropped
+    bool shuffle;                              // data.shuffle: an order of its own for each epoch
+    int64_t max_prompt_length;                 // the longest prompt that the recipe leaves room for
+} Task;
+
+bool task_open(Task *task, const Settings *settings, const LoadedModel *model, Error *error);
+
+// The P prompts of training step `step` (from 1), each with G samples; which they are depends on (data.train.seed, step) alone.
+bool task_train_requests(const Task *task, EngineRequest **requests, int64_t step, int32_t samples, Arena *arena,
+                         Error *error);
+
+// Held-out questions first..first+count-1.
+bool task_validation_requests(const Task *task, EngineRequest **requests, int64_t first, int64_t count, int32_t samples,
+                              Arena *arena, Error *error);
+
+// The question as text, in the arena.
+const char *task_question(const Task *task, bool held_out, int64_t index, Arena *arena);
+
+// Fills reward and valid of samples whose text is there.
+void task_reward(const Task *task, Samples *samples, bool held_out, Arena *arena);

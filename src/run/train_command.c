@@ -1,0 +1,82 @@
+#include "run/train_command.h"
+
+#include "base/file.h"
+#include "base/log.h"
+#include "config/explain.h"
+#include "run/environment.h"
+#include "run/grpo.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool load(Settings **settings, const Arguments *arguments, Arena *arena, Error *error) {
+    return settings_load(settings, arena, arguments->operands[0], arguments->operand_count - 1, arguments->operands + 1,
+                         error);
+}
+
+static bool write_config(const Settings *settings, Error *error) {
+    Arena arena = {0};
+    StrBuf text = {0};
+    explain_yaml(&text, settings);
+    const char *folder = settings->logger.log_dir;
+    bool good = file_make_folders(folder, error) &&
+                file_write(arena_format(&arena, "%s/config.yaml", folder), text.text, text.length, error);
+    strbuf_close(&text);
+    arena_close(&arena);
+    return good;
+}
+
+static bool run_train(const Arguments *arguments, Error *error) {
+    Arena arena = {0};
+    Settings *settings;
+    Trainer trainer = {0};
+    bool good = load(&settings, arguments, &arena, error);
+    if (good) {
+        if (command_switch(arguments, "--quiet")) log_set_level(LOG_WARNINGS);
+        if (command_switch(arguments, "--verbose")) log_set_level(LOG_VERBOSE);
+        settings_log_notes(settings);
+        good = trainer_open(&trainer, settings, error) && write_config(settings, error) &&
+               environment_write(&trainer, error) && grpo_train(&trainer, error);
+    }
+    trainer_close(&trainer);
+    arena_close(&arena);
+    return good;
+}
+
+static bool run_config(const Arguments *arguments, Error *error) {
+    Arena arena = {0};
+    Settings *settings;
+    bool good = load(&settings, arguments, &arena, error);
+    if (good) {
+        StrBuf text = {0};
+        (command_switch(arguments, "--plain") ? explain_yaml : explain_settings)(&text, settings);
+        fputs(text.text, stdout);
+        strbuf_close(&text);
+    }
+    arena_close(&arena);
+    return good;
+}
+
+const Command train_command = {
+    .verb = "train",
+    .operands = "RECIPE [key=value …]",
+    .summary = "Trains a model by a recipe; the same command goes on where a stopped run ended.",
+    .min_operands = 1,
+    .max_operands = -1,
+    .details =
+        "RECIPE is a NeMo-RL recipe (YAML). Overrides: key=value changes a key, +key=value adds one, ++key=value does\n"
+        "either, ~key deletes. `whet config RECIPE` lists the keys. The run goes into logger.log_dir and\n"
+        "checkpointing.checkpoint_dir.",
+    .options = {{"--quiet", NULL, "print warnings only"}, {"--verbose", NULL, "print more"}},
+    .run = run_train,
+};
+
+const Command config_command = {
+    .verb = "config",
+    .operands = "RECIPE [key=value …]",
+    .summary = "The resolved recipe: each key's value, where it came from, what it means.",
+    .min_operands = 1,
+    .max_operands = -1,
+    .options = {{"--plain", NULL, "only the resolved YAML"}},
+    .run = run_config,
+};

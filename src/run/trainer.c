@@ -1,0 +1,97 @@
+#include "run/trainer.h"
+
+#include "base/log.h"
+
+#include <string.h>
+
+static int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+static bool open_policies(Trainer *t, Error *error) {
+    const Settings *s = t->settings;
+    const Architecture *architecture = t->model.architecture;
+    PrecisionPolicy dtypes = s->policy.dtypes;
+    int64_t positions = s->policy.max_total_sequence_length;
+    if (positions > architecture->max_positions)
+        return error_set(error, "policy.max_total_sequence_length: %lld, but the model was made for %lld positions",
+                         (long long)positions, (long long)architecture->max_positions);
+    int64_t rows = larger(larger(s->generation.prefill_chunk, s->generation.max_sequences), 1);
+    t->has_reference =
+        s->loss_fn.reference_policy_kl_penalty != 0 && !s->grpo.skip_reference_policy_logprobs_calculation;
+    shard_open(&t->shards, &t->ops, t->model.parameters);
+    walk_open(&t->walk, &t->ops, architecture, &t->shards,
+              (WalkOptions){.policy = dtypes,
+                            .activation_checkpointing = s->policy.activation_checkpointing,
+                            .max_positions = positions});
+    resident_open(&t->rollout, &t->ops, architecture, t->model.parameters, dtypes, MEMORY_ROLLOUT_WEIGHTS, rows,
+                  positions);
+    if (!shard_load(&t->shards, t->model.file, error)) return false;
+    if (!t->has_reference) return true;
+    resident_open(&t->reference, &t->ops, architecture, t->model.parameters, dtypes, MEMORY_REFERENCE, rows, positions);
+    for (int unit = 0; unit < t->model.parameters->unit_count; unit++)
+        resident_load_unit(&t->reference, unit, &t->shards.weight[unit]);
+    return true;
+}
+
+bool trainer_open(Trainer *t, const Settings *settings, Error *error) {
+    *t = (Trainer){.settings = settings};
+    const PolicyOptions *policy = &settings->policy;
+    if (!ops_open(&t->ops, (OpsOptions){.threads = (int)settings->whet.threads}, error) ||
+        !loaded_model_open(&t->model, policy->model_name, policy->tokenizer_name, policy->chat_template, error))
+        return false;
+    model_file_digest(t->model.file, t->model_digest);
+    return task_open(&t->task, settings, &t->model, error) && open_policies(t, error) &&
+           engine_open(&t->engine, &t->rollout, &settings->generation, t->model.stop_ids, t->model.stop_count, error);
+}
+
+void trainer_close(Trainer *t) {
+    engine_close(t->engine);
+    resident_close(&t->reference);
+    resident_close(&t->rollout);
+    walk_close(&t->walk);
+    shard_close(&t->shards);
+    loaded_model_close(&t->model);
+    if (t->ops.kernels) ops_close(&t->ops);
+    *t = (Trainer){0};
+}
+
+void trainer_refit(Trainer *t) {
+    MemoryPhase before = ledger_enter(&t->ops.device.ledger, PHASE_REFIT);
+    for (int unit = 0; unit < t->model.parameters->unit_count; unit++)
+        resident_load_unit(&t->rollout, unit, &t->shards.weight[unit]);
+    ledger_enter(&t->ops.device.ledger, before);
+}
+
+// The answers as text, special tokens left out.
+static void decode_answers(const Trainer *t, Samples *samples, Arena *arena) {
+    samples->text = arena_array(arena, const char *, samples->count);
+    StrBuf text = {0};
+    for (int64_t b = 0; b < samples->count; b++) {
+        int64_t first = samples->offset[b] + samples->prompt_length[b];
+        strbuf_clear(&text);
+        tokenizer_decode(t->model.tokenizer, &text, samples->ids + first, (size_t)(samples->offset[b + 1] - first),
+                         true);
+        samples->text[b] = arena_bytes(arena, text.text, text.length);
+    }
+    strbuf_close(&text);
+}
+
+bool trainer_rollout(Trainer *t, Samples *samples, Arena *arena, const EngineRequest *requests, int64_t count,
+                     const GenerationOptions *options, EngineRun run, const char *label, Error *error) {
+    int64_t total = 0;
+    for (int64_t i = 0; i < count; i++) total += requests[i].samples;
+    engine_set_sampling(t->engine, options);
+    if (!engine_start(t->engine, requests, count, run, error)) return false;
+    // Answers end at any time, so progress counts what cannot stand still: drawn tokens against their limit.
+    Progress progress;
+    progress_begin(&progress, label, total * options->max_new_tokens);
+    while (engine_step(t->engine)) {
+        EngineCounts counts = engine_counts(t->engine);
+        progress_update(&progress, counts.finished * options->max_new_tokens);
+    }
+    progress_end(&progress);
+    engine_collect(t->engine, samples, arena);
+    decode_answers(t, samples, arena);
+    return true;
+}

@@ -1,0 +1,33 @@
+// Everything that a training run holds open: model, shards, walks, resident policies, engine, task. One of each; run/grpo.c
+// is the algorithm on top.
+#pragma once
+#include "config/settings.h"
+#include "rollout/engine.h"
+#include "run/loaded_model.h"
+#include "run/task.h"
+#include "train/walk.h"
+
+typedef struct Trainer {
+    const Settings *settings;
+    Ops ops;
+    LoadedModel model;
+    Shards shards;      // fp32 masters and moments
+    Walk walk;          // training walk over them
+    Resident rollout;   // the policy as the engine reads it; loaded anew by trainer_refit
+    Resident reference; // the initial policy; not opened when the KL penalty is 0
+    bool has_reference;
+    Engine *engine;
+    Task task;
+    char model_digest[33];
+} Trainer;
+
+// Opens all, with the weights of policy.model_name in shards and reference. The rollout's weights are not loaded yet.
+bool trainer_open(Trainer *trainer, const Settings *settings, Error *error);
+void trainer_close(Trainer *trainer); // accepts a half-opened one
+
+// Hands the masters over to the rollout, unit by unit, in the compute dtype.
+void trainer_refit(Trainer *trainer);
+
+// Samples `samples` answers to each request under the given options; the Samples' texts are decoded too.
+bool trainer_rollout(Trainer *trainer, Samples *samples, Arena *arena, const EngineRequest *requests, int64_t count,
+                     const GenerationOptions *options, EngineRun run, const char *label, Error *error);
