@@ -99,6 +99,7 @@ static void test_nfc_is_that_of_unicode_9(void **state) {
         {"caf\u00E9", "caf\u00E9"},
         {"cafe\u0301", "caf\u00E9"},
         {"e\u0323\u0302", "\u1EC7"},
+        {"a\u0310\u0301", "a\u0310\u0301"}, // blocked by a mark of the same class
         {"e\u0302\u0323", "\u1EC7"},
         {"\u1EC7\u0300", "\u1EC7\u0300"},
         {"\u212B\u2126\u212A\u037E", "\u00C5\u03A9K;"},
