@@ -25,3 +25,7 @@ float rng_uniform(uint64_t seed, RngPurpose purpose, RngCounter at);
 
 // Fills order[count] with a permutation of 0..count-1 (Fisher-Yates; token counts the swaps).
 void rng_shuffle(uint32_t *order, uint32_t count, uint64_t seed, RngPurpose purpose, uint32_t epoch);
+
+// Where index (< count <= 2^62) goes under a permutation of 0..count-1 that takes no memory: a balanced Feistel network of
+// eight Philox rounds on the next even power of two, walked until it lands below count (Black & Rogaway 2002).
+uint64_t rng_permute(uint64_t index, uint64_t count, uint64_t seed, RngPurpose purpose, uint32_t epoch);
