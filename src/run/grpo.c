@@ -75,15 +75,10 @@ static void advantages(StepReport *report, Samples *samples, const Trainer *t, A
     report->times.advantage = log_seconds() - started;
 }
 
-// Metrics of several optimizer steps: the mean, as NeMo-RL reports them; grad_norm of the last.
-static void average(UpdateResult *sum, const UpdateResult *part, int64_t updates) {
-    if (updates == 1) {
-        *sum = *part;
-        return;
-    }
+// Adds up what several optimizer steps of one rollout report; grad_norm and counts are the last one's.
+static void add_update(UpdateResult *sum, const UpdateResult *part) {
     LossMetrics total = sum->metrics;
     loss_metrics_add(&total, &part->metrics);
-    loss_metrics_scale(&total, 1.0 / (double)updates);
     int64_t overflows = sum->output_overflows, nonfinite = sum->nonfinite_gradients, filtered = sum->filtered_tokens;
     *sum = *part;
     sum->metrics = total;
@@ -112,6 +107,7 @@ static void training(StepReport *report, const Samples *samples, const float *ma
                              .filter = sampler_filter(&s->generation),
                              .optimizer = s->optimizer,
                              .lr = report->lr};
+    report->update.metrics = loss_metrics_zero();
     int64_t updates = all.count / s->policy.train_global_batch_size, done = 0;
     Progress progress;
     progress_begin(&progress, "training", all.count);
@@ -122,8 +118,9 @@ static void training(StepReport *report, const Samples *samples, const float *ma
         update_policy(&result, &t->walk, &batch, &s->loss_fn, &options, &progress, &done);
         // Until the first optimizer step the weights are the sampler's, so every log-prob must be too.
         if (update == 0) report->max_abs_logprob_error = result.max_abs_logprob_error;
-        average(&report->update, &result, update + 1);
+        add_update(&report->update, &result);
     }
+    loss_metrics_scale(&report->update.metrics, 1.0 / (double)updates); // the mean, as NeMo-RL reports it
     progress_end(&progress);
     report->times.training = log_seconds() - started;
 }

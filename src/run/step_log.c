@@ -56,7 +56,6 @@ static void put_losses(json_t *line, const UpdateResult *u) {
                 {"train/sampling_importance_ratio", m->sampling_importance_ratio},
                 {"train/approx_entropy", m->approx_entropy},
                 {"train/num_valid_samples", m->num_valid_samples},
-                {"train/positive_nll_loss", m->positive_nll_loss},
                 {"train/clipped_tokens", m->clipped_tokens},
                 {"train/global_valid_seqs", u->global_valid_seqs},
                 {"train/global_valid_toks", u->global_valid_toks},

@@ -253,6 +253,23 @@ void loss_metrics_add(LossMetrics *sum, const LossMetrics *part) {
     raise_to(&sum->max_abs_logprob_error, part->max_abs_logprob_error);
 }
 
+void loss_metrics_scale(LossMetrics *metrics, double factor) {
+    double *sums[] = {&metrics->loss,
+                      &metrics->kl_penalty,
+                      &metrics->probs_ratio,
+                      &metrics->probs_ratio_clamped,
+                      &metrics->token_mult_prob_error,
+                      &metrics->gen_kl_error,
+                      &metrics->policy_kl_error,
+                      &metrics->js_divergence_error,
+                      &metrics->sampling_importance_ratio,
+                      &metrics->is_oob_ratio,
+                      &metrics->approx_entropy,
+                      &metrics->clipped_tokens,
+                      &metrics->num_valid_samples};
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) *sums[i] *= factor;
+}
+
 static void add_actor(LossMetrics *metrics, double share, const ActorTerm *actor) {
     metrics->probs_ratio += share * actor->ratio;
     metrics->probs_ratio_clamped += share * actor->clamped;

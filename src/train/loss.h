@@ -76,6 +76,7 @@ typedef struct LossMetrics {
 
 LossMetrics loss_metrics_zero(void);
 void loss_metrics_add(LossMetrics *sum, const LossMetrics *part);
+void loss_metrics_scale(LossMetrics *metrics, double factor); // all sums; extrema stay
 
 // Adds the chunk's loss and metrics to *metrics and writes dcurrent[count], and dunfiltered[count] when current_unfiltered
 // is another array (else the KL gradient is in dcurrent and dunfiltered may be NULL). A global count of 0 gives 0.
