@@ -91,12 +91,8 @@ bool checkpoint_save(const CheckpointSave *save, Error *error) {
     const char *place = arena_format(&arena, "%s/step_%lld", save->folder, (long long)save->step);
     bool good = file_make_folders(save->folder, error) && file_remove_tree(aside, error) &&
                 write_all(save, aside, &arena, error);
-    if (good && file_exists(place)) good = file_remove_tree(old, error) && file_rename(place, old, error);
-    good = good && file_rename(aside, place, error);
-    if (good)
-        file_remove_tree(old, &ignored);
-    else
-        file_remove_tree(aside, &ignored);
+    good = good && (file_exists(place) ? file_exchange(aside, place, error) : file_rename(aside, place, error));
+    file_remove_tree(aside, &ignored); // what failed, or what was replaced
     if (!good) error_prefix(error, "checkpoint of step %lld was not saved: ", (long long)save->step);
     arena_close(&arena);
     return good;

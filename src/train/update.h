@@ -23,8 +23,9 @@ typedef struct UpdateResult {
     double global_valid_seqs, global_valid_toks;
     double max_abs_logprob_error; // max |log-prob of this walk − generation log-prob| over loss tokens
     int64_t tokens;               // walked
-    int64_t output_overflows;     // finite values that became infinite at a unit boundary
-    int64_t nonfinite_gradients;  // 1 when the norm was not finite; the step was then skipped
+    int64_t filtered_tokens;     // loss tokens that top-k or top-p no longer keeps: left out (their log-prob is −∞)
+    int64_t output_overflows;    // finite values that became infinite at a unit boundary
+    int64_t nonfinite_gradients; // 1 when the norm was not finite; the step was then skipped
 } UpdateResult;
 
 // done, when not NULL, is advanced by each micro-batch's sequences.
