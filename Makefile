@@ -44,6 +44,7 @@ endif
 $(BUILD)/ops/kernels_scalar.o: override CFLAGS += -O3
 $(BUILD)/ops/kernels_avx2.o: override CFLAGS += -O3 -mavx2 -mfma -mf16c
 $(BUILD)/ops/kernels_avx512.o: override CFLAGS += -O3 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl
+$(BUILD)/model/dequantize.o: override CFLAGS += -O3
 
 $(BUILD)/%.o: src/%.c Makefile
 	@mkdir -p $(@D)

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "device/dtype.h"
 
-enum { BLOCK = 32 };
+enum { BLOCK = 32, PIECE = 8192 }; // PIECE: a multiple of BLOCK
 
 static const struct {
     const char *name;
@@ -79,13 +79,15 @@ static void from_q4_1(float *out, const uint8_t *data, int64_t blocks) {
     }
 }
 
-void dequantize(float *out, const void *data, WeightFormat format, int64_t count) {
-    CHECK(count >= 0 && count % dequantize_block(format) == 0, "%lld values of %s", (long long)count,
-          dequantize_name(format));
+static bool all_finite(const float *values, int64_t count) {
+    uint32_t odd = 0;
+    for (int64_t i = 0; i < count; i++) odd |= (dtype_bits(values[i]) & 0x7f800000u) == 0x7f800000u;
+    return !odd;
+}
+
+static void convert(float *out, const uint8_t *data, WeightFormat format, int64_t count) {
     switch (format) {
-    case WEIGHT_F32:
-        if (count) memcpy(out, data, sizeof *out * (size_t)count);
-        return;
+    case WEIGHT_F32: memcpy(out, data, sizeof *out * (size_t)count); return;
     case WEIGHT_F16: from_f16(out, data, count); return;
     case WEIGHT_BF16: from_bf16(out, data, count); return;
     case WEIGHT_Q8_0: from_q8_0(out, data, count / BLOCK); return;
@@ -94,4 +96,17 @@ void dequantize(float *out, const void *data, WeightFormat format, int64_t count
     case WEIGHT_FORMAT_COUNT: break;
     }
     CHECK(false, "format %d", (int)format);
+}
+
+bool dequantize(float *out, const void *data, WeightFormat format, int64_t count) {
+    int64_t block = dequantize_block(format);
+    size_t bytes = dequantize_block_bytes(format);
+    CHECK(count >= 0 && count % block == 0, "%lld values of %s", (long long)count, dequantize_name(format));
+    bool finite = true;
+    for (int64_t at = 0; at < count; at += PIECE) { // so small that the check reads from the cache
+        int64_t now = count - at < PIECE ? count - at : PIECE;
+        convert(out + at, (const uint8_t *)data + (size_t)(at / block) * bytes, format, now);
+        finite &= all_finite(out + at, now);
+    }
+    return finite;
 }

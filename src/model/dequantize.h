@@ -19,5 +19,6 @@ const char *dequantize_name(WeightFormat format);   // "Q4_1"
 int64_t dequantize_block(WeightFormat format);      // values of one block: 32, or 1 for plain formats
 size_t dequantize_block_bytes(WeightFormat format); // its bytes
 
-// out[count] from stored data, which need not be aligned; count is a multiple of the block.
-void dequantize(float *out, const void *data, WeightFormat format, int64_t count);
+// out[count] from stored data, which need not be aligned; count is a multiple of the block. Returns whether all values are
+// finite.
+bool dequantize(float *out, const void *data, WeightFormat format, int64_t count);

@@ -1,8 +1,9 @@
 #include "model/model_file.h"
 
 #include "base/file.h"
-#include "device/dtype.h"
 #include "model/dequantize.h"
+#include "model/gguf.h"
+#include "model/gguf_model.h"
 #include "model/hub_folder.h"
 
 #include <inttypes.h>
@@ -12,21 +13,22 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { PIECE = 8192 }; // values; a multiple of every block
-
 // Where a parameter's bytes lie.
 typedef struct Source {
     const uint8_t *data;
     WeightFormat format;
+    bool interleaved; // rows of a head, as gguf_model_interleaved says
 } Source;
 
 struct ModelFile {
     Arena arena;
     const char *path;
-    HubFolder folder;
+    HubFolder folder; // closed when the model is a GGUF file
+    Gguf gguf;        // closed when it is a folder
     Architecture architecture;
     ParameterTable table;
     Source *sources; // by position in table.items
+    const char *chat_template;
 };
 
 static bool weight_format(WeightFormat *format, SafetensorsType type) {
@@ -95,6 +97,12 @@ static const char **sorted_names(Arena *arena, const ParameterTable *table) {
     return names;
 }
 
+static bool left_over(const ModelFile *file, const char *path, const char *tensor, Error *error) {
+    return error_set(error, "%s: tensor %.200s does not belong to a %s model of %" PRId64 " layers%s", path, tensor,
+                     architecture_family_name(file->architecture.family), file->architecture.layer_count,
+                     file->architecture.tied_head ? " with a tied head" : "");
+}
+
 static bool check_extras(const ModelFile *file, const char **names, Error *error) {
     for (int s = 0; s < file->folder.shard_count; s++) {
         const Safetensors *shard = &file->folder.shards[s];
@@ -102,24 +110,79 @@ static bool check_extras(const ModelFile *file, const char **names, Error *error
             const SafetensorsEntry *entry = &shard->entries[i];
             if (bsearch(&entry->name, names, (size_t)file->table.count, sizeof *names, compare_names)) continue;
             if (ends_with(entry->name, ".rotary_emb.inv_freq")) continue;
-            if (strcmp(entry->name, "lm_head.weight") != 0)
-                return error_set(error, "%s: tensor %.200s does not belong to a %s model of %" PRId64 " layers",
-                                 shard->path, entry->name, architecture_family_name(file->architecture.family),
-                                 file->architecture.layer_count);
+            if (strcmp(entry->name, "lm_head.weight") != 0) return left_over(file, shard->path, entry->name, error);
             if (!check_tied_head(&file->folder, shard, entry, error)) return false;
         }
     }
     return true;
 }
 
-static bool open_hub(ModelFile *file, const char *path, Error *error) {
-    if (!hub_folder_open(&file->folder, path, error)) return false;
+static bool open_hub(ModelFile *file, Error *error) {
+    if (!hub_folder_open(&file->folder, file->path, error)) return false;
     file->architecture = file->folder.architecture;
+    file->chat_template = file->folder.chat_template;
     parameters_open(&file->table, &file->architecture);
     file->sources = arena_array(&file->arena, Source, file->table.count);
     for (int i = 0; i < file->table.count; i++)
         if (!bind_hub(&file->sources[i], &file->folder, &file->table.items[i], error)) return false;
     return check_extras(file, sorted_names(&file->arena, &file->table), error);
+}
+
+static bool bind_gguf(Source *source, const ModelFile *file, const Parameter *parameter, Error *error) {
+    char name[64];
+    gguf_model_name(name, parameter);
+    const GgufTensor *tensor = gguf_tensor(&file->gguf, name);
+    if (!tensor) return error_set(error, "%s: tensor %s is missing", file->path, name);
+    int64_t wanted[2] = {parameter->cols, parameter->rows};
+    if (parameter->vector) wanted[0] = parameter->rows;
+    int rank = parameter->vector ? 1 : 2;
+    if (tensor->rank != rank || memcmp(tensor->shape, wanted, sizeof *wanted * (size_t)rank) != 0) {
+        char found[96], expected[96];
+        return error_set(error, "%s: tensor %s has shape %s, expected %s", file->path, name,
+                         show_shape(found, tensor->shape, tensor->rank), show_shape(expected, wanted, rank));
+    }
+    *source = (Source){.data = tensor->data, .format = tensor->format};
+    source->interleaved = gguf_model_interleaved(file->architecture.family, parameter->role);
+    return true;
+}
+
+static const char **sorted_gguf_names(Arena *arena, const ParameterTable *table) {
+    const char **names = arena_array(arena, const char *, table->count);
+    for (int i = 0; i < table->count; i++) {
+        char name[64];
+        gguf_model_name(name, &table->items[i]);
+        names[i] = arena_string(arena, name);
+    }
+    qsort(names, (size_t)table->count, sizeof *names, compare_names);
+    return names;
+}
+
+static bool check_gguf_extras(const ModelFile *file, const char **names, Error *error) {
+    for (int64_t i = 0; i < file->gguf.tensor_count; i++) {
+        const char *name = file->gguf.tensors[i].name;
+        if (bsearch(&name, names, (size_t)file->table.count, sizeof *names, compare_names)) continue;
+        if (!gguf_model_extra(name)) return left_over(file, file->path, name, error);
+    }
+    return true;
+}
+
+static bool open_gguf(ModelFile *file, Error *error) {
+    if (!gguf_open(&file->gguf, file->path, error) ||
+        !gguf_model_architecture(&file->architecture, &file->gguf, error) ||
+        !gguf_text_or(&file->chat_template, &file->gguf, "tokenizer.chat_template", NULL, &file->arena, error))
+        return false;
+    parameters_open(&file->table, &file->architecture);
+    file->sources = arena_array(&file->arena, Source, file->table.count);
+    for (int i = 0; i < file->table.count; i++)
+        if (!bind_gguf(&file->sources[i], file, &file->table.items[i], error)) return false;
+    return check_gguf_extras(file, sorted_gguf_names(&file->arena, &file->table), error);
+}
+
+static bool open_any(ModelFile *file, Error *error) {
+    if (file_is_folder(file->path)) return open_hub(file, error);
+    if (ends_with(file->path, ".safetensors"))
+        return error_set(error, "%s: give the folder that holds it and config.json", file->path);
+    return open_gguf(file, error);
 }
 
 bool model_file_open(ModelFile **file, const char *path, Error *error) {
@@ -128,8 +191,7 @@ bool model_file_open(ModelFile **file, const char *path, Error *error) {
     opened->arena = arena;
     opened->path = arena_string(&opened->arena, path);
     *file = NULL;
-    bool good =
-        file_is_folder(path) ? open_hub(opened, path, error) : error_set(error, "%s: no folder with a model", path);
+    bool good = open_any(opened, error);
     if (good)
         *file = opened;
     else
@@ -140,6 +202,7 @@ bool model_file_open(ModelFile **file, const char *path, Error *error) {
 void model_file_close(ModelFile *file) {
     if (!file) return;
     hub_folder_close(&file->folder);
+    gguf_close(&file->gguf);
     parameters_close(&file->table);
     Arena arena = file->arena; // it holds the object itself
     arena_close(&arena);
@@ -153,10 +216,16 @@ const ParameterTable *model_file_parameters(const ModelFile *file) {
     return &file->table;
 }
 
-static bool all_finite(const float *values, int64_t count) {
-    uint32_t odd = 0;
-    for (int64_t i = 0; i < count; i++) odd |= (dtype_bits(values[i]) & 0x7f800000u) == 0x7f800000u;
-    return !odd;
+// Row 2j of a head goes to its row j, row 2j + 1 to row j + head_dim/2.
+static bool read_interleaved(float *out, const Source *source, int64_t rows, int64_t cols, int64_t head_dim) {
+    size_t row_bytes = (size_t)(cols / dequantize_block(source->format)) * dequantize_block_bytes(source->format);
+    bool finite = true;
+    for (int64_t row = 0; row < rows; row++) {
+        int64_t head = row / head_dim, in_head = row % head_dim;
+        int64_t to = head * head_dim + in_head / 2 + in_head % 2 * (head_dim / 2);
+        finite &= dequantize(out + to * cols, source->data + (size_t)row * row_bytes, source->format, cols);
+    }
+    return finite;
 }
 
 bool model_file_read(const ModelFile *file, const Parameter *parameter, float *out, Error *error) {
@@ -164,15 +233,8 @@ bool model_file_read(const ModelFile *file, const Parameter *parameter, float *o
     CHECK(own && own->rows == parameter->rows && own->cols == parameter->cols, "%s is not of this model",
           parameter->name);
     const Source *source = &file->sources[own - file->table.items];
-    int64_t count = own->rows * own->cols;
-    bool finite = true;
-    for (int64_t at = 0; at < count; at += PIECE) { // small enough that the check reads from the cache
-        int64_t now = count - at < PIECE ? count - at : PIECE;
-        const uint8_t *data =
-            source->data + at / dequantize_block(source->format) * (int64_t)dequantize_block_bytes(source->format);
-        dequantize(out + at, data, source->format, now);
-        finite &= all_finite(out + at, now);
-    }
+    bool finite = source->interleaved ? read_interleaved(out, source, own->rows, own->cols, file->architecture.head_dim)
+                                      : dequantize(out, source->data, source->format, own->rows * own->cols);
     return finite || error_set(error, "%s: tensor %s holds a value that is not finite", file->path, own->name);
 }
 
@@ -184,8 +246,13 @@ bool model_file_read_unit(const ModelFile *file, int unit, float *flat, Error *e
     return true;
 }
 
+bool model_file_tokenizer(const ModelFile *file, Tokenizer **tokenizer, Error *error) {
+    if (file->gguf.path) return gguf_model_tokenizer(tokenizer, &file->gguf, error);
+    return tokenizer_open_folder(tokenizer, file->path, error);
+}
+
 const char *model_file_chat_template(const ModelFile *file) {
-    return file->folder.chat_template;
+    return file->chat_template;
 }
 
 int model_file_stop_ids(const ModelFile *file, int32_t *ids, int max) {

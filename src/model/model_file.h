@@ -3,9 +3,9 @@
 #include "base/arena.h"
 #include "model/architecture.h"
 #include "model/parameters.h"
+#include "text/tokenizer.h"
 
 typedef struct ModelFile ModelFile;
-typedef struct Tokenizer Tokenizer; // text/tokenizer.h
 
 // Opens, maps, reads the architecture and checks that every parameter of the table is there with the right shape, and that no
 // tensor is left over (rotary buffers and a head equal to a tied embedding are known extras). Refuses with names and shapes.
