@@ -1,0 +1,113 @@
+// Everything a recipe can say, as structs. Each field's key, default, range and meaning is a row of config/settings_table.c;
+// fields carry the name of their key's last part. `whet config RECIPE` prints them all (config/explain.h).
+#pragma once
+#include "config/value.h"
+#include "model/precision.h"
+#include "rollout/generation_options.h"
+#include "text/arithmetic.h"
+#include "train/advantage.h"
+#include "train/loss.h"
+#include "train/optimizer.h"
+
+// grpo.*
+typedef struct GrpoOptions {
+    int64_t num_prompts_per_step, num_generations_per_prompt; // P, G
+    int64_t max_num_steps, max_num_epochs;                    // whichever ends first
+    int64_t val_period;                                       // 0 or less: no periodic validation
+    int64_t val_start_at;                                     // no periodic validation before this step
+    bool val_at_start, val_at_end;
+    int64_t max_val_samples, val_batch_size;
+    int64_t seed;
+    bool overlong_filtering; // truncated samples take part in the baseline, not in the loss
+    bool skip_reference_policy_logprobs_calculation;
+} GrpoOptions;
+
+// policy.*
+typedef struct PolicyOptions {
+    const char *model_name; // folder, GGUF file or hub name
+    const char *tokenizer_name;
+    const char *precision, *fsdp_output_dtype;
+    PrecisionPolicy dtypes; // what the two say
+    bool activation_checkpointing;
+    int64_t train_global_batch_size; // samples of one optimizer step; divides P · G
+    int64_t train_micro_batch_size, logprob_batch_size;
+    int64_t logprob_chunk_size; // tokens; 0: our choice (null)
+    int64_t max_total_sequence_length;
+} PolicyOptions;
+
+// data.*
+typedef struct DataOptions {
+    int64_t max_input_seq_length; // longer prompts take part in no loss
+    bool shuffle;
+    const char *dataset_name;            // data.train: "arithmetic"
+    double split_validation_size;        // data.train: below 1 a share, else a number of questions
+    const char *validation_dataset_name; // NULL: the part that the split keeps; "arithmetic": the same
+    const char *env_name;                // the reward: "last_integer"
+    ArithmeticOptions arithmetic;
+} DataOptions;
+
+// checkpointing.*
+typedef struct CheckpointOptions {
+    bool enabled;
+    const char *checkpoint_dir;
+    const char *metric_name; // "val:accuracy", "train:reward"; NULL: keep the newest
+    bool higher_is_better;
+    int64_t keep_top_k; // 0: all (null)
+    int64_t save_period;
+    bool save_optimizer;
+} CheckpointOptions;
+
+// logger.*
+typedef struct LoggerOptions {
+    const char *log_dir;
+    int64_t num_val_samples_to_print;
+} LoggerOptions;
+
+// cluster.*: what a recipe was written for. The ranks there are come from mpirun or srun.
+typedef struct ClusterOptions {
+    int64_t gpus_per_node, num_nodes;
+} ClusterOptions;
+
+// whet.*: what NeMo-RL has no key for. The engine's keys are in GenerationOptions.
+typedef struct WhetOptions {
+    int64_t threads; // 0: all cores that the process may use
+} WhetOptions;
+
+// A key that the recipe sets and that means nothing here.
+typedef struct SettingsNote {
+    const char *key, *value, *origin, *reason;
+} SettingsNote;
+
+typedef struct Settings {
+    GrpoOptions grpo;
+    AdvantageOptions adv_estimator;
+    LossOptions loss_fn;
+    CheckpointOptions checkpointing;
+    PolicyOptions policy;
+    OptimizerOptions optimizer;
+    ScheduleOptions scheduler;
+    GenerationOptions generation, val_generation; // training and validation sampling
+    DataOptions data;
+    LoggerOptions logger;
+    ClusterOptions cluster;
+    WhetOptions whet;
+    const char *recipe_path;
+    const char *alias; // where policy.dtensor_cfg stands, or NULL
+    int64_t note_count;
+    SettingsNote *notes; // in the recipe's order
+    const Value *tree;   // everything, resolved, with origins
+} Settings;
+
+// Loads the recipe and what it inherits over the built-in defaults (those of NeMo-RL's grpo_math_1B), applies the overrides
+// in order, resolves interpolations, checks every key against the table and the settings against each other. All memory is
+// the arena's. The error names file:line or override, key, value and what is allowed.
+bool settings_load(Settings **settings, Arena *arena, const char *recipe_path, int override_count, char **overrides,
+                   Error *error);
+
+// One log line for the alias and one for each reason among the notes, with its keys.
+void settings_log_notes(const Settings *settings);
+
+// Where the value of a key was written: "recipe.yaml:12", "override grpo.seed=7", "built-in default".
+const char *settings_origin(const Settings *settings, Arena *arena, const char *key);
+
+bool settings_validates(const Settings *settings); // validation happens at all

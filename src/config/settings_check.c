@@ -1,0 +1,143 @@
+#include "config/settings_check.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct Check {
+    Settings *settings;
+    Arena *arena;
+    Error *error;
+} Check;
+
+// "place of the key: key: message".
+__attribute__((format(printf, 3, 4))) static bool refuse(const Check *check, const char *key, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(check->error->text, sizeof check->error->text, format, arguments);
+    va_end(arguments);
+    return error_prefix(check->error, "%s: %s: ", settings_origin(check->settings, check->arena, key), key);
+}
+
+// Puts the place before a message of another room that begins with the key.
+static bool with_place(const Check *check) {
+    const char *key = arena_bytes(check->arena, check->error->text, strcspn(check->error->text, ":"));
+    const Value *value = value_find(check->settings->tree, key);
+    return error_prefix(check->error, "%s: ", value ? value_origin(check->arena, value->origin) : "settings");
+}
+
+static bool check_precision(const Check *check) {
+    PolicyOptions *policy = &check->settings->policy;
+    if (!precision_parse_compute(&policy->dtypes.compute, policy->precision, check->error)) return with_place(check);
+    const char *output = policy->fsdp_output_dtype;
+    if (!precision_parse_output(&policy->dtypes.output, output, policy->dtypes.compute, check->error))
+        return with_place(check);
+    const char *key = "policy.generation.vllm_cfg.precision";
+    const Value *sampler = value_find(check->settings->tree, key);
+    if (sampler && sampler->text && strcmp(sampler->text, policy->precision))
+        return refuse(check, key, "'%s' is not policy.precision '%s': sampler and trainer compute the same",
+                      sampler->text, policy->precision);
+    return true;
+}
+
+static bool check_batches(const Check *check) {
+    const GrpoOptions *grpo = &check->settings->grpo;
+    int64_t samples = grpo->num_prompts_per_step * grpo->num_generations_per_prompt; // both at most 1e6
+    int64_t batch = check->settings->policy.train_global_batch_size;
+    if (samples % batch)
+        return refuse(check, "policy.train_global_batch_size",
+                      "%lld does not divide grpo.num_prompts_per_step · grpo.num_generations_per_prompt = %lld",
+                      (long long)batch, (long long)samples);
+    if (check->settings->loss_fn.force_on_policy_ratio && batch != samples)
+        return refuse(check, "loss_fn.force_on_policy_ratio",
+                      "true needs policy.train_global_batch_size = %lld, the samples of a step; it is %lld",
+                      (long long)samples, (long long)batch);
+    return true;
+}
+
+static bool check_loss(const Check *check) {
+    const LossOptions *loss = &check->settings->loss_fn;
+    if (!loss_options_check(loss, check->error)) return with_place(check);
+    if (check->settings->grpo.skip_reference_policy_logprobs_calculation && loss->reference_policy_kl_penalty != 0)
+        return refuse(check, "grpo.skip_reference_policy_logprobs_calculation",
+                      "true needs loss_fn.reference_policy_kl_penalty 0; it is %g", loss->reference_policy_kl_penalty);
+    return true;
+}
+
+static bool check_optimizer(const Check *check) {
+    return (optimizer_options_check(&check->settings->optimizer, check->error) &&
+            optimizer_schedule_check(&check->settings->scheduler, check->error)) ||
+           with_place(check);
+}
+
+static bool check_generation(const Check *check) {
+    GenerationOptions *training = &check->settings->generation, *validation = &check->settings->val_generation;
+    if (training->top_k < 0) training->top_k = 0;
+    if (validation->top_k < 0) validation->top_k = 0;
+    GenerationOptions sampling = *training;
+    sampling.temperature = validation->temperature;
+    sampling.top_p = validation->top_p;
+    sampling.top_k = validation->top_k;
+    *validation = sampling;
+    if (training->temperature == 0)
+        return refuse(check, "policy.generation.temperature",
+                      "0 (greedy) gives every sample of a prompt the same answer; expected above 0");
+    if (!generation_options_check(training, check->error)) return with_place(check);
+    double least = GENERATION_MIN_TEMPERATURE, most = GENERATION_MAX_TEMPERATURE, given = validation->temperature;
+    if (given != 0 && (given < least || given > most))
+        return refuse(check, "policy.generation.val_temperature", "%g is neither 0 (greedy) nor in %g..%g", given,
+                      least, most);
+    return true;
+}
+
+// All triples (left, operation, right) are questions. The split takes a share of them, or a number.
+static bool check_questions(const Check *check) {
+    DataOptions *data = &check->settings->data;
+    ArithmeticOptions *arithmetic = &data->arithmetic;
+    int64_t questions = (arithmetic->left_max - arithmetic->left_min + 1) *
+                        (arithmetic->right_max - arithmetic->right_min + 1); // at most 4e18
+    if (questions > INT32_MAX || (questions *= arithmetic->operation_count) > INT32_MAX)
+        return refuse(check, "data.train.left", "more than %d questions with data.train.right and operations",
+                      INT32_MAX);
+    const char *key = "data.train.split_validation_size";
+    double size = data->split_validation_size, kept = size < 1 ? ceil(size * (double)questions) : size;
+    if (kept != floor(kept)) return refuse(check, key, "%g is neither a share below 1 nor a whole number", size);
+    if (kept >= (double)questions)
+        return refuse(check, key, "%g leaves no training question of the %lld there are", size, (long long)questions);
+    arithmetic->held_out = (int64_t)kept;
+    return true;
+}
+
+static bool check_validation(const Check *check) {
+    const GrpoOptions *grpo = &check->settings->grpo;
+    if (!settings_validates(check->settings)) return true;
+    if (!check->settings->data.arithmetic.held_out)
+        return refuse(check, "data.train.split_validation_size",
+                      "0 leaves no question for validation; without validation set grpo.val_period 0");
+    if (grpo->val_batch_size > grpo->max_val_samples)
+        return refuse(check, "grpo.val_batch_size", "%lld is more than grpo.max_val_samples, %lld",
+                      (long long)grpo->val_batch_size, (long long)grpo->max_val_samples);
+    return true;
+}
+
+static bool check_checkpoints(const Check *check) {
+    const char *name = check->settings->checkpointing.metric_name;
+    bool fine = !name || ((!strncmp(name, "val:", 4) || !strncmp(name, "train:", 6)) && strchr(name, ':')[1]);
+    if (fine) return true;
+    return refuse(check, "checkpointing.metric_name", "'%s' is neither val:<metric> nor train:<metric>", name);
+}
+
+static bool check_advantages(const Check *check) {
+    const AdvantageOptions *options = &check->settings->adv_estimator;
+    if (options->advantage_clip_low <= options->advantage_clip_high) return true;
+    return refuse(check, "grpo.advantage_clip_low", "%g is above grpo.advantage_clip_high, %g",
+                  options->advantage_clip_low, options->advantage_clip_high);
+}
+
+bool settings_check(Settings *settings, Arena *arena, Error *error) {
+    Check check = {.settings = settings, .arena = arena, .error = error};
+    return check_precision(&check) && check_batches(&check) && check_loss(&check) && check_optimizer(&check) &&
+           check_advantages(&check) && check_generation(&check) && check_questions(&check) &&
+           check_validation(&check) && check_checkpoints(&check);
+}

@@ -1,0 +1,545 @@
+#include "config/settings_table.h"
+
+#include "base/strbuf.h"
+#include "config/override.h"
+#include "config/settings.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// Honoured keys. A text ending in _OR_NULL takes null too, which gives the field that number.
+#define BOOL(name, field, value, text)                                                                                 \
+    { .key = name, .type = SETTING_BOOL, .offset = offsetof(Settings, field), .fallback = value, .help = text }
+#define INTEGER(name, field, value, least, most, text)                                                                 \
+    {                                                                                                                  \
+        .key = name, .type = SETTING_INTEGER, .offset = offsetof(Settings, field), .fallback = value, .low = least,    \
+        .high = most, .help = text                                                                                     \
+    }
+#define INTEGER_OR_NULL(name, field, value, least, most, off, text)                                                    \
+    {                                                                                                                  \
+        .key = name, .type = SETTING_INTEGER, .offset = offsetof(Settings, field), .fallback = value, .low = least,    \
+        .high = most, .nullable = true, .null_value = off, .help = text                                                \
+    }
+#define REAL(name, field, value, least, most, text)                                                                    \
+    {                                                                                                                  \
+        .key = name, .type = SETTING_REAL, .offset = offsetof(Settings, field), .fallback = value, .low = least,       \
+        .high = most, .help = text                                                                                     \
+    }
+#define REAL_OR_NULL(name, field, value, off, text)                                                                    \
+    {                                                                                                                  \
+        .key = name, .type = SETTING_REAL, .offset = offsetof(Settings, field), .fallback = value, .nullable = true,   \
+        .null_value = off, .help = text                                                                                \
+    }
+#define TEXT(name, field, value, text)                                                                                 \
+    { .key = name, .type = SETTING_TEXT, .offset = offsetof(Settings, field), .fallback = value, .help = text }
+#define TEXT_OR_NULL(name, field, value, text)                                                                         \
+    {                                                                                                                  \
+        .key = name, .type = SETTING_TEXT, .offset = offsetof(Settings, field), .fallback = value, .nullable = true,   \
+        .help = text                                                                                                   \
+    }
+#define CHOICE(name, field, value, choices, text)                                                                      \
+    {                                                                                                                  \
+        .key = name, .type = SETTING_CHOICE, .offset = offsetof(Settings, field), .fallback = value,                   \
+        .allowed = choices, .help = text                                                                               \
+    }
+#define CHOICE_OR_NULL(name, field, value, choices, text)                                                              \
+    {                                                                                                                  \
+        .key = name, .type = SETTING_CHOICE, .offset = offsetof(Settings, field), .fallback = value,                   \
+        .allowed = choices, .nullable = true, .help = text                                                             \
+    }
+#define SHAPED(name, shape, field, value, text)                                                                        \
+    { .key = name, .type = shape, .offset = offsetof(Settings, field), .fallback = value, .help = text }
+#define SHAPED_OR_NULL(name, shape, field, value, text)                                                                \
+    {                                                                                                                  \
+        .key = name, .type = shape, .offset = offsetof(Settings, field), .fallback = value, .nullable = true,          \
+        .help = text                                                                                                   \
+    }
+// Honoured through the keys whose defaults name it.
+#define SOURCE(name, kind, value, text)                                                                                \
+    { .key = name, .type = kind, .offset = SETTING_NOWHERE, .fallback = value, .help = text }
+#define SOURCE_OR_NULL(name, value, text)                                                                              \
+    { .key = name, .type = SETTING_TEXT, .offset = SETTING_NOWHERE, .fallback = value, .nullable = true, .help = text }
+// Refused but for the values that ask for nothing.
+#define ONLY(name, value, choices, text)                                                                               \
+    { .key = name, .class = SETTING_REFUSED, .fallback = value, .allowed = choices, .open = true, .help = text }
+// Accepted without effect, for the reason given; IDLE_TREE with whatever lies below.
+#define IDLE(name, value, reason)                                                                                      \
+    { .key = name, .class = SETTING_NOT_APPLICABLE, .fallback = value, .help = reason }
+#define IDLE_TREE(name, value, reason)                                                                                 \
+    { .key = name, .class = SETTING_NOT_APPLICABLE, .fallback = value, .open = true, .help = reason }
+
+#define BILLION 1e9
+#define GYM "a penalty of NeMo-Gym's agents, which do not run here"
+#define MEGATRON "an internal of Megatron, the other training backend"
+#define VLLM "an internal of vLLM; whet samples with its own engine"
+#define RAY "an internal of Ray's workers; whet is one program"
+#define UPLOAD "metrics go to metrics.jsonl; nothing is sent to services"
+#define GPU_MONITOR "no GPU is watched; memory by kind and phase is in the metrics"
+#define PACKING                                                                                                        \
+    "a micro-batch is train_micro_batch_size samples laid end to end without padding, and the result does not "        \
+    "depend on the packing"
+#define AUTOMODEL "an internal of Automodel's loaders and kernels"
+#define DYNAMIC "has a meaning with grpo.use_dynamic_sampling only"
+#define SHAPING "has a meaning with grpo.reward_shaping.enabled only"
+#define SCALING "has a meaning with grpo.reward_scaling.enabled only"
+#define ASYNC "has a meaning with grpo.async_grpo.enabled only"
+#define LORA "has a meaning with policy.automodel_cfg.lora_cfg.enabled only"
+
+const Setting settings_table[] = {
+    INTEGER("grpo.num_prompts_per_step", grpo.num_prompts_per_step, "32", 1, 1e6, "Questions of one step."),
+    INTEGER("grpo.num_generations_per_prompt", grpo.num_generations_per_prompt, "16", 1, 1e6,
+            "Samples of each question: the group that its advantages are computed in."),
+    ONLY("grpo.max_rollout_turns", "1", "1", "Turns of a conversation with an environment."),
+    INTEGER("grpo.max_num_epochs", grpo.max_num_epochs, "1", 1, BILLION, "Passes over the questions at most."),
+    INTEGER("grpo.max_num_steps", grpo.max_num_steps, "1000000", 1, BILLION, "Steps at most, over all epochs."),
+    SOURCE("grpo.normalize_rewards", SETTING_BOOL, "true", "Default of grpo.adv_estimator.normalize_rewards."),
+    SOURCE("grpo.use_leave_one_out_baseline", SETTING_BOOL, "true",
+           "Default of grpo.adv_estimator.use_leave_one_out_baseline."),
+    INTEGER("grpo.val_period", grpo.val_period, "10", -BILLION, BILLION, "Validate every so many steps; 0: never."),
+    INTEGER("grpo.val_start_at", grpo.val_start_at, "-1", -1, BILLION, "No periodic validation before this step."),
+    BOOL("grpo.val_at_start", grpo.val_at_start, "false", "Validate before the first step too."),
+    BOOL("grpo.val_at_end", grpo.val_at_end, "false", "Validate after the last step too."),
+    INTEGER("grpo.max_val_samples", grpo.max_val_samples, "256", 1, BILLION, "Questions of one validation at most."),
+    INTEGER("grpo.val_batch_size", grpo.val_batch_size, "256", 1, BILLION, "Questions validated together."),
+    ONLY("grpo.val_num_generations_per_prompt", "1", "1", "Samples of each question in validation (pass_k)."),
+    ONLY("grpo.stop_at_validation_metric", "null", "null", "Stops early by this metric."),
+    ONLY("grpo.stop_at_validation_threshold", "null", "null", "The metric's value to stop at."),
+    INTEGER("grpo.seed", grpo.seed, "42", 0, 9e18, "Seed of everything that is random."),
+    BOOL("grpo.overlong_filtering", grpo.overlong_filtering, "false",
+         "Leave samples cut off by a limit out of the loss; their rewards still count in the baseline."),
+    REAL_OR_NULL("grpo.advantage_clip_low", adv_estimator.advantage_clip_low, "null", -(double)INFINITY,
+                 "Advantages are not below this."),
+    REAL_OR_NULL("grpo.advantage_clip_high", adv_estimator.advantage_clip_high, "null", (double)INFINITY,
+                 "Advantages are not above this."),
+    CHOICE("grpo.adv_estimator.name", adv_estimator.name, "grpo", "grpo", "How rewards become advantages."),
+    BOOL("grpo.adv_estimator.normalize_rewards", adv_estimator.normalize_rewards, "${grpo.normalize_rewards}",
+         "Divide advantages by the spread of the group's rewards."),
+    BOOL("grpo.adv_estimator.use_leave_one_out_baseline", adv_estimator.use_leave_one_out_baseline,
+         "${grpo.use_leave_one_out_baseline}", "A sample's baseline is the mean of the others of its group."),
+    IDLE("grpo.adv_estimator.minus_baseline", "true", "a key of the estimator reinforce_plus_plus"),
+    IDLE("grpo.adv_estimator.reward_weights", "null", "a key of the estimator gdpo"),
+    BOOL("grpo.skip_reference_policy_logprobs_calculation", grpo.skip_reference_policy_logprobs_calculation, "false",
+         "Do without the reference policy; needs loss_fn.reference_policy_kl_penalty 0."),
+    ONLY("grpo.use_dynamic_sampling", "false", "false", "Sample again until enough groups have unequal rewards."),
+    IDLE("grpo.dynamic_sampling_max_gen_batches", "10", DYNAMIC),
+    ONLY("grpo.batch_multiplier", "1", "1", "Sample so many times the prompts of a step; " DYNAMIC "."),
+    ONLY("grpo.reward_shaping.enabled", "false", "false", "Lower the reward of long answers."),
+    IDLE("grpo.reward_shaping.overlong_buffer_length", "128", SHAPING),
+    IDLE("grpo.reward_shaping.overlong_buffer_penalty", "1", SHAPING),
+    IDLE("grpo.reward_shaping.max_response_length", "${policy.max_total_sequence_length}", SHAPING),
+    IDLE("grpo.reward_shaping.stop_properly_penalty_coef", "null", SHAPING),
+    ONLY("grpo.reward_scaling.enabled", "false", "false", "Map rewards to another range."),
+    IDLE("grpo.reward_scaling.source_min", "0.0", SCALING),
+    IDLE("grpo.reward_scaling.source_max", "1.0", SCALING),
+    IDLE("grpo.reward_scaling.target_min", "0.0", SCALING),
+    IDLE("grpo.reward_scaling.target_max", "1.0", SCALING),
+    ONLY("grpo.seq_logprob_error_threshold", "null", "null",
+         "Leave out sequences whose log-probabilities differ between sampling and training; here they are equal."),
+    ONLY("grpo.invalid_tool_call_advantage", "null", "null", "Advantage of invalid tool calls."),
+    ONLY("grpo.malformed_thinking_advantage", "null", "null", "Advantage of malformed thinking tags."),
+    ONLY("grpo.async_grpo.enabled", "false", "false", "Sample and train at the same time."),
+    IDLE("grpo.async_grpo.max_trajectory_age_steps", "1", ASYNC),
+    IDLE("grpo.async_grpo.max_generation_failures", "0", ASYNC),
+    IDLE("grpo.async_grpo.in_flight_weight_updates", "false", ASYNC),
+    IDLE("grpo.async_grpo.recompute_kv_cache_after_weight_updates", "false", ASYNC),
+    IDLE("grpo.calculate_advantages_on_gpu", NULL, "advantages are computed on the host"),
+    IDLE("grpo.deduplicate_multimodal_data", NULL, "there are no images"),
+    IDLE("grpo.debug_payload_metrics", NULL, RAY),
+
+    ONLY("reward_penalties.penalize_duplicated_reasoning", "false", "false", GYM),
+    ONLY("reward_penalties.penalize_empty_final_answer", "false", "false", GYM),
+    ONLY("reward_penalties.penalize_unwanted_tokens", "false", "false", GYM),
+    ONLY("reward_penalties.penalize_malformed_think_tag", "false", "false", GYM),
+    IDLE_TREE("reward_penalties.token_ids", "null", GYM),
+
+    REAL("loss_fn.reference_policy_kl_penalty", loss_fn.reference_policy_kl_penalty, "0.01", 0, 0,
+         "Weight of the KL term towards the policy that training began with."),
+    CHOICE("loss_fn.reference_policy_kl_type", loss_fn.reference_policy_kl_type, "k3", "k1, k2, k3",
+           "Estimator of the KL term."),
+    REAL_OR_NULL("loss_fn.kl_input_clamp_value", loss_fn.kl_input_clamp_value, "20.0", (double)INFINITY,
+                 "Differences of log-probabilities are clamped to this before the KL term."),
+    REAL_OR_NULL("loss_fn.kl_output_clamp_value", loss_fn.kl_output_clamp_value, "10.0", (double)INFINITY,
+                 "The KL term of a token is clamped to this."),
+    REAL("loss_fn.ratio_clip_min", loss_fn.ratio_clip_min, "0.2", 0, 0, "Ratios below 1 - this are clipped."),
+    REAL("loss_fn.ratio_clip_max", loss_fn.ratio_clip_max, "0.2", 0, 0, "Ratios above 1 + this are clipped."),
+    REAL_OR_NULL("loss_fn.ratio_clip_c", loss_fn.ratio_clip_c, "null", 0,
+                 "Dual clip: bounds the loss of tokens with negative advantage."),
+    BOOL("loss_fn.use_on_policy_kl_approximation", loss_fn.use_on_policy_kl_approximation, "false",
+         "Weight the KL term by the ratio to the sampler."),
+    BOOL("loss_fn.use_importance_sampling_correction", loss_fn.use_importance_sampling_correction, "false",
+         "Weight tokens by the ratio of trainer and sampler."),
+    CHOICE_OR_NULL("loss_fn.truncated_importance_sampling_type", loss_fn.truncated_importance_sampling_type, "null",
+                   "tis, icepop, seq-mask-tis", "How that weight is bounded."),
+    REAL_OR_NULL("loss_fn.truncated_importance_sampling_ratio", loss_fn.truncated_importance_sampling_ratio, "null", 0,
+                 "Its upper bound."),
+    REAL_OR_NULL("loss_fn.truncated_importance_sampling_ratio_min", loss_fn.truncated_importance_sampling_ratio_min,
+                 "null", 0, "Its lower bound."),
+    BOOL("loss_fn.sequence_level_importance_ratios", loss_fn.sequence_level_importance_ratios, "false",
+         "One ratio for each sequence (GSPO)."),
+    BOOL("loss_fn.token_level_loss", loss_fn.token_level_loss, "true",
+         "Every token of the batch weighs the same; false: every sequence."),
+    BOOL("loss_fn.force_on_policy_ratio", loss_fn.force_on_policy_ratio, "false",
+         "Take the ratio as 1; needs one optimizer step for each rollout."),
+    BOOL("loss_fn.use_kl_in_reward", loss_fn.use_kl_in_reward, "false", "Take the KL penalty off the reward."),
+    BOOL("loss_fn.use_cispo", loss_fn.use_cispo, "false", "The clipped ratio weighs the log-probability (CISPO)."),
+    BOOL("loss_fn.disable_ppo_ratio", loss_fn.disable_ppo_ratio, "false",
+         "The log-probability in place of the ratio (REINFORCE)."),
+    REAL("loss_fn.positive_example_nll_weight", loss_fn.positive_example_nll_weight, "0.0", 0, 0,
+         "Weight of the likelihood of rewarded samples."),
+
+    BOOL("checkpointing.enabled", checkpointing.enabled, "true", "Write checkpoints."),
+    TEXT("checkpointing.checkpoint_dir", checkpointing.checkpoint_dir, "results/grpo",
+         "Folder of the run: its step_N are resumed from, too."),
+    TEXT_OR_NULL("checkpointing.metric_name", checkpointing.metric_name, "'val:accuracy'",
+                 "What decides which checkpoints stay: val: or train: and a metric; null: the newest."),
+    BOOL("checkpointing.higher_is_better", checkpointing.higher_is_better, "true", "The sense of that metric."),
+    INTEGER_OR_NULL("checkpointing.keep_top_k", checkpointing.keep_top_k, "3", 1, BILLION, -1,
+                    "So many checkpoints stay, and the newest; null: all."),
+    INTEGER("checkpointing.save_period", checkpointing.save_period, "10", 1, BILLION, "Steps between checkpoints."),
+    BOOL("checkpointing.save_optimizer", checkpointing.save_optimizer, "true",
+         "Write AdamW's moments too; without them a resumed run starts with none."),
+    ONLY("checkpointing.checkpoint_must_save_by", "null", "null", "Time of day or run by which to save and stop."),
+    ONLY("checkpointing.model_save_format", "safetensors", "safetensors, null", "Format of the weights."),
+    ONLY("checkpointing.save_consolidated", "false", "false",
+         "A second copy for Transformers; every checkpoint's weights can be loaded by it already."),
+    ONLY("checkpointing.ft_keep_latest_k", "null", "null", "Newest checkpoints kept besides the best."),
+    ONLY("checkpointing.ft_save_period", "null", "null", "Steps between checkpoints against failures."),
+    ONLY("checkpointing.pretrained_checkpoint", "null", "null", "A checkpoint in Megatron's format to start from."),
+    IDLE("checkpointing.is_async", NULL, "checkpoints are written before the next step begins"),
+    IDLE("checkpointing.model_cache_dir", NULL, AUTOMODEL),
+    IDLE("checkpointing.model_repo_id", NULL, AUTOMODEL),
+    ONLY("checkpointing.is_peft", "false", "false", "Checkpoints of adapters."),
+
+    TEXT("policy.model_name", policy.model_name, "Qwen/Qwen2.5-1.5B", "Folder, GGUF file or hub name of the model."),
+    TEXT("policy.tokenizer.name", policy.tokenizer_name, "${policy.model_name}", "Where the tokenizer comes from."),
+    ONLY("policy.tokenizer.chat_template", "default", "default", "Another chat template than the tokenizer's own."),
+    ONLY("policy.tokenizer.chat_template_kwargs", "null", "null, {}", "Arguments of the chat template."),
+    IDLE("policy.tokenizer.use_fastokens", "false", "whet has its own tokenizer"),
+    ONLY("policy.hf_config_overrides", "{}", "{}, null", "Changes to the model's config.json."),
+    INTEGER("policy.train_global_batch_size", policy.train_global_batch_size, "512", 1, BILLION,
+            "Samples of one optimizer step; divides grpo.num_prompts_per_step · grpo.num_generations_per_prompt."),
+    INTEGER("policy.train_micro_batch_size", policy.train_micro_batch_size, "4", 1, BILLION,
+            "Samples walked forward and backward together: memory, not results."),
+    IDLE("policy.generation_batch_size", "32", "a key of the Transformers generation backend"),
+    INTEGER("policy.logprob_batch_size", policy.logprob_batch_size, "${policy.train_micro_batch_size}", 1, BILLION,
+            "Samples whose reference log-probabilities are computed together."),
+    INTEGER("policy.max_total_sequence_length", policy.max_total_sequence_length, "512", 2, BILLION,
+            "Tokens of prompt and answer at most."),
+    TEXT("policy.precision", policy.precision, "bfloat16",
+         "Compute dtype of training and sampling: float32 or bfloat16; masters are float32."),
+    INTEGER_OR_NULL("policy.logprob_chunk_size", policy.logprob_chunk_size, "null", 1, BILLION, 0,
+                    "Tokens whose logits exist at a time; null: chosen."),
+    IDLE("policy.offload_optimizer_for_logprob", "false", "there is one memory"),
+    REAL_OR_NULL("policy.max_grad_norm", optimizer.max_grad_norm, "1.0", 0,
+                 "Gradients are scaled down to this norm; null or 0: never."),
+    IDLE("policy.make_sequence_length_divisible_by", "${policy.automodel_cfg.tensor_parallel_size}",
+         "sequences are not padded"),
+    IDLE("policy.refit_buffer_size_gb", NULL, "the sampler takes weights without a transport"),
+    ONLY("policy.automodel_cfg.enabled", "true", "true", "The training backend; there is one."),
+    ONLY("policy.automodel_cfg.cpu_offload", "false", "false", "Keep weights in host memory."),
+    ONLY("policy.automodel_cfg.sequence_parallel", "false", "false", "Divide norms along the sequence."),
+    BOOL("policy.automodel_cfg.activation_checkpointing", policy.activation_checkpointing, "false",
+         "Keep block inputs only and walk each block again in backward: less memory, the same bits."),
+    ONLY("policy.automodel_cfg.tensor_parallel_size", "1", "1", "Ranks that share each matrix."),
+    ONLY("policy.automodel_cfg.context_parallel_size", "1", "1", "Ranks that share each sequence."),
+    ONLY("policy.automodel_cfg.expert_parallel_size", "1", "1", "Ranks that share the experts."),
+    ONLY("policy.automodel_cfg.dp_replicate_size", "1", "1, null", "Replicas of the sharded model."),
+    ONLY("policy.automodel_cfg.custom_parallel_plan", "null", "null", "A Python plan of the division."),
+    TEXT_OR_NULL("policy.automodel_cfg.fsdp_output_dtype", policy.fsdp_output_dtype, "float32",
+                 "Dtype in which a decoder block hands on its output: float32, bfloat16, float16, or param for that of "
+                 "policy.precision."),
+    ONLY("policy.automodel_cfg.automodel_kwargs.freeze_config", "null", "null", "Parameters that are not trained."),
+    IDLE_TREE("policy.automodel_cfg.automodel_kwargs", "{}", AUTOMODEL),
+    ONLY("policy.automodel_cfg.lora_cfg.enabled", "false", "false", "Train adapters instead of the weights."),
+    IDLE("policy.automodel_cfg.lora_cfg.target_modules", "[]", LORA),
+    IDLE("policy.automodel_cfg.lora_cfg.exclude_modules", "[]", LORA),
+    IDLE("policy.automodel_cfg.lora_cfg.match_all_linear", "true", LORA),
+    IDLE("policy.automodel_cfg.lora_cfg.dim", "8", LORA),
+    IDLE("policy.automodel_cfg.lora_cfg.alpha", "32", LORA),
+    IDLE("policy.automodel_cfg.lora_cfg.dropout", "0.0", LORA),
+    IDLE("policy.automodel_cfg.lora_cfg.dropout_position", "post", LORA),
+    IDLE("policy.automodel_cfg.lora_cfg.lora_A_init", "xavier", LORA),
+    IDLE("policy.automodel_cfg.lora_cfg.use_triton", "true", LORA),
+    IDLE("policy.automodel_cfg.defer_fsdp_grad_sync", NULL, "gradients are reduced unit by unit"),
+    IDLE("policy.automodel_cfg.moe_parallelizer", NULL, AUTOMODEL),
+    IDLE("policy.automodel_cfg.clear_cache_every_n_steps", NULL, "there is no caching allocator"),
+    IDLE_TREE("policy.automodel_cfg.env_vars", NULL, RAY),
+    ONLY("policy.megatron_cfg.enabled", "false", "false", "Train by Megatron."),
+    IDLE_TREE("policy.megatron_cfg", "{}", MEGATRON),
+    ONLY("policy.draft.enabled", "false", "false", "Train a draft model for speculative decoding."),
+    IDLE_TREE("policy.draft", "{}", "has a meaning with policy.draft.enabled only"),
+    IDLE("policy.dynamic_batching.enabled", "false", PACKING),
+    IDLE("policy.dynamic_batching.train_mb_tokens",
+         "${mul:${policy.max_total_sequence_length},${policy.train_micro_batch_size}}", PACKING),
+    IDLE("policy.dynamic_batching.logprob_mb_tokens",
+         "${mul:${policy.max_total_sequence_length},${policy.logprob_batch_size}}", PACKING),
+    IDLE("policy.dynamic_batching.sequence_length_round", "64", PACKING),
+    IDLE("policy.sequence_packing.enabled", "true", PACKING),
+    IDLE("policy.sequence_packing.train_mb_tokens",
+         "${mul:${policy.max_total_sequence_length},${policy.train_micro_batch_size}}", PACKING),
+    IDLE("policy.sequence_packing.logprob_mb_tokens",
+         "${mul:${policy.max_total_sequence_length},${policy.logprob_batch_size}}", PACKING),
+    IDLE("policy.sequence_packing.algorithm", "modified_first_fit_decreasing", PACKING),
+    IDLE("policy.sequence_packing.microbatch_order", "packer", PACKING),
+    IDLE("policy.sequence_packing.sequence_length_round", "64", PACKING),
+
+    CHOICE("policy.optimizer.name", optimizer.name, "torch.optim.AdamW", "torch.optim.AdamW, AdamW", "The optimizer."),
+    REAL("policy.optimizer.kwargs.lr", optimizer.lr, "5.0e-6", 0, 1e6, "Learning rate that the scheduler scales."),
+    REAL("policy.optimizer.kwargs.weight_decay", optimizer.weight_decay, "0.01", 0, 1e6, "Decoupled weight decay."),
+    SHAPED("policy.optimizer.kwargs.betas", SETTING_BETAS, optimizer.beta1, "[0.9,0.999]",
+           "Decay of AdamW's first and second moment."),
+    REAL("policy.optimizer.kwargs.eps", optimizer.eps, "1e-8", 0, 1e6, "Added to the root of the second moment."),
+    IDLE("policy.optimizer.kwargs.foreach", NULL, "a choice of PyTorch's kernels"),
+    IDLE("policy.optimizer.kwargs.fused", NULL, "a choice of PyTorch's kernels"),
+    ONLY("policy.optimizer.kwargs.amsgrad", NULL, "false", "The AMSGrad variant."),
+    ONLY("policy.optimizer.kwargs.maximize", NULL, "false", "Climb instead of descend."),
+    SHAPED_OR_NULL(
+        "policy.scheduler", SETTING_SCHEDULE, scheduler,
+        "[{name:torch.optim.lr_scheduler.LinearLR,kwargs:{start_factor:0.1,end_factor:1.0,total_iters:50}},"
+        "{name:torch.optim.lr_scheduler.ConstantLR,kwargs:{factor:1.0,total_iters:10000000000}},{milestones:[50]}]",
+        "LinearLR, ConstantLR or CosineAnnealingLR, or a list of them closed by {milestones: […]}; null: constant."),
+
+    IDLE("policy.generation.backend", "vllm", "whet samples with its own engine"),
+    INTEGER("policy.generation.max_new_tokens", generation.max_new_tokens, "${policy.max_total_sequence_length}", 1,
+            2147483647, "Tokens of an answer at most."),
+    REAL("policy.generation.temperature", generation.temperature, "1.0", 0, 0, "Temperature of training samples."),
+    REAL("policy.generation.top_p", generation.top_p, "1.0", 0, 0,
+         "Sample from the likeliest tokens that make up this share; 1: all."),
+    INTEGER_OR_NULL("policy.generation.top_k", generation.top_k, "null", -1, 2147483647, 0,
+                    "Sample from so many likeliest tokens; null, 0 and -1: all."),
+    REAL("policy.generation.val_temperature", val_generation.temperature, "${.temperature}", 0, 1e6,
+         "Temperature in validation; 0: greedy."),
+    REAL("policy.generation.val_top_p", val_generation.top_p, "${.top_p}", SETTING_ABOVE_ZERO, 1,
+         "top_p in validation."),
+    INTEGER_OR_NULL("policy.generation.val_top_k", val_generation.top_k, "${.top_k}", -1, 2147483647, 0,
+                    "top_k in validation."),
+    SHAPED_OR_NULL("policy.generation.stop_token_ids", SETTING_STOP_IDS, generation.stop_count, "null",
+                   "Tokens that end an answer; null: the model's own."),
+    ONLY("policy.generation.stop_strings", "null", "null, []", "Texts that end an answer."),
+    ONLY("policy.generation.bad_words", "null", "null, []", "Texts that are not sampled."),
+    BOOL("policy.generation.ignore_eos", generation.ignore_eos, "false", "Sample on to the limit."),
+    IDLE("policy.generation.use_async_rollouts", NULL, VLLM),
+    IDLE("policy.generation.port_range_low", "3000", VLLM),
+    IDLE("policy.generation.port_range_high", "4999", VLLM),
+    IDLE("policy.generation.refit_transport", "null", "the sampler takes weights without a transport"),
+    IDLE_TREE("policy.generation.refit_cfg", "{}", "the sampler takes weights without a transport"),
+    IDLE("policy.generation.real_quant_export_cpu_offload", "true", VLLM),
+    IDLE_TREE("policy.generation.mcore_generation_config", "{}", MEGATRON),
+    ONLY("policy.generation.colocated.enabled", "true", "true", "Sample where training runs."),
+    IDLE("policy.generation.colocated.resources.gpus_per_node", "null", "sampling runs where training runs"),
+    IDLE("policy.generation.colocated.resources.num_nodes", "null", "sampling runs where training runs"),
+    INTEGER("policy.generation.vllm_cfg.max_model_len", generation.max_length, "${policy.max_total_sequence_length}", 2,
+            2147483647, "Tokens of prompt and answer at most, in sampling."),
+    SOURCE("policy.generation.vllm_cfg.precision", SETTING_TEXT, "${policy.precision}",
+           "Must be policy.precision: sampler and trainer compute the same."),
+    ONLY("policy.generation.vllm_cfg.kv_cache_dtype", "auto", "auto", "Dtype of keys and values: that of the policy."),
+    ONLY("policy.generation.vllm_cfg.logprobs_mode", "processed_logprobs", "processed_logprobs",
+         "Log-probabilities are recorded after temperature, top_k and top_p."),
+    IDLE("policy.generation.vllm_cfg.async_engine", "false", VLLM),
+    IDLE("policy.generation.vllm_cfg.tensor_parallel_size", "1", VLLM),
+    IDLE("policy.generation.vllm_cfg.pipeline_parallel_size", "1", VLLM),
+    IDLE("policy.generation.vllm_cfg.expert_parallel_size", "1", VLLM),
+    IDLE("policy.generation.vllm_cfg.gpu_memory_utilization", "0.6", "whet.kv_cache_tokens bounds the cache"),
+    IDLE("policy.generation.vllm_cfg.enforce_eager", "false", VLLM),
+    IDLE("policy.generation.vllm_cfg.use_tqdm", "true", VLLM),
+    IDLE("policy.generation.vllm_cfg.use_deep_gemm", "false", VLLM),
+    IDLE("policy.generation.vllm_cfg.num_last_layers_in_bf16", "0", VLLM),
+    IDLE("policy.generation.vllm_cfg.num_first_layers_in_bf16", "0", VLLM),
+    IDLE("policy.generation.vllm_cfg.enable_vllm_metrics_logger", "true", VLLM),
+    IDLE("policy.generation.vllm_cfg.vllm_metrics_logger_interval", "0.5", VLLM),
+    IDLE("policy.generation.vllm_cfg.http_refit_api_key_env_var", "null", VLLM),
+    IDLE("policy.generation.vllm_cfg.reset_encoder_cache_after_weight_update", "false", VLLM),
+    IDLE("policy.generation.vllm_cfg.http_refit_server_port", "null", VLLM),
+    IDLE("policy.generation.vllm_cfg.zmq_refit_server_port", "null", VLLM),
+    IDLE_TREE("policy.generation.vllm_kwargs", "{}", VLLM),
+
+    INTEGER("data.max_input_seq_length", data.max_input_seq_length, "${policy.max_total_sequence_length}", 1, BILLION,
+            "A longer prompt takes part in no loss."),
+    BOOL("data.shuffle", data.shuffle, "true", "Another order of the questions in every epoch."),
+    IDLE("data.num_workers", "1", "questions are read by the program itself"),
+    ONLY("data.use_multiple_dataloader", "false", "false", "A loader for each of several datasets."),
+    CHOICE("data.train.dataset_name", data.dataset_name, "OpenMathInstruct-2", "arithmetic",
+           "The training questions: arithmetic makes them."),
+    REAL("data.train.split_validation_size", data.split_validation_size, "0.05", 0, BILLION,
+         "Questions kept for validation: a share when below 1, else their number."),
+    INTEGER("data.train.seed", data.arithmetic.seed, "${grpo.seed}", 0, 9e18, "Which questions are kept."),
+    SHAPED("data.train.operations", SETTING_OPERATIONS, data.arithmetic, "['+']", "arithmetic: of + - *."),
+    SHAPED("data.train.left", SETTING_RANGE, data.arithmetic.left_min, "[10,99]",
+           "arithmetic: least and greatest left number."),
+    SHAPED("data.train.right", SETTING_RANGE, data.arithmetic.right_min, "[1,9]",
+           "arithmetic: least and greatest right number."),
+    CHOICE("data.train.env_name", data.env_name, "${data.default.env_name}", "last_integer",
+           "The reward: last_integer gives 1 where the answer's last integer is right."),
+    ONLY("data.train.prompt_file", "${data.default.prompt_file}", "null", "A file that the question is put into."),
+    ONLY("data.train.system_prompt_file", "${data.default.system_prompt_file}", "null",
+         "A file with a system message."),
+    IDLE("data.train.processor", "${data.default.processor}", "a Python function"),
+    {.key = "data.validation",
+     .type = SETTING_GROUP,
+     .fallback = "null",
+     .nullable = true,
+     .help = "The validation questions; null: those kept by data.train.split_validation_size."},
+    CHOICE_OR_NULL("data.validation.dataset_name", data.validation_dataset_name, NULL, "arithmetic",
+                   "arithmetic: those kept by data.train.split_validation_size."),
+    SOURCE("data.default.env_name", SETTING_TEXT, "math", "Default of data.train.env_name."),
+    SOURCE_OR_NULL("data.default.prompt_file", "null", "Default of data.train.prompt_file."),
+    SOURCE_OR_NULL("data.default.system_prompt_file", "null", "Default of data.train.system_prompt_file."),
+    IDLE("data.default.processor", "math_hf_data_processor", "a Python function"),
+
+    IDLE_TREE("env.math", "{}", "workers of NeMo-RL's math environment; data.train.env_name chooses the reward"),
+
+    TEXT("logger.log_dir", logger.log_dir, "logs", "Folder of metrics and samples."),
+    INTEGER("logger.num_val_samples_to_print", logger.num_val_samples_to_print, "0", 0, BILLION,
+            "Answers shown after a validation."),
+    IDLE("logger.tensorboard_enabled", "false", "TensorBoard events are not written yet; metrics are in metrics.jsonl"),
+    IDLE("logger.wandb_enabled", "false", UPLOAD),
+    IDLE("logger.mlflow_enabled", "false", UPLOAD),
+    IDLE("logger.swanlab_enabled", "false", UPLOAD),
+    IDLE("logger.monitor_gpus", "true", GPU_MONITOR),
+    IDLE_TREE("logger.wandb", "{}", UPLOAD),
+    IDLE_TREE("logger.tensorboard", "{}", UPLOAD),
+    IDLE_TREE("logger.mlflow", "{}", UPLOAD),
+    IDLE_TREE("logger.swanlab", "{}", UPLOAD),
+    IDLE("logger.gpu_monitoring.collection_interval", "10", GPU_MONITOR),
+    IDLE("logger.gpu_monitoring.flush_interval", "10", GPU_MONITOR),
+
+    {.key = "cluster.gpus_per_node",
+     .class = SETTING_NOT_APPLICABLE,
+     .type = SETTING_INTEGER,
+     .offset = offsetof(Settings, cluster.gpus_per_node),
+     .fallback = "1",
+     .low = 1,
+     .high = 1e6,
+     .help = "ranks are those that mpirun or srun starts; results do not depend on their number"},
+    {.key = "cluster.num_nodes",
+     .class = SETTING_NOT_APPLICABLE,
+     .type = SETTING_INTEGER,
+     .offset = offsetof(Settings, cluster.num_nodes),
+     .fallback = "1",
+     .low = 1,
+     .high = 1e6,
+     .help = "ranks are those that mpirun or srun starts; results do not depend on their number"},
+    IDLE("cluster.master_port_range_low", "1400", RAY),
+    IDLE("cluster.master_port_range_high", "1999", RAY),
+    IDLE("cluster.segment_size", "null", RAY),
+    ONLY("data_plane.enabled", "false", "false", "NeMo-RL's data plane between workers."),
+    IDLE_TREE("data_plane", "{}", RAY),
+    ONLY("on_policy_distillation", "null", "null", "Distillation from teachers."),
+
+    INTEGER("whet.threads", whet.threads, "0", 0, 4096, "Threads; 0: one for each core that the process may use."),
+    INTEGER("whet.max_sequences", generation.max_sequences, "64", 1, 2147483647, "Samples decoded together."),
+    INTEGER("whet.kv_cache_tokens", generation.kv_cache_tokens, "0", 0, 2147483647,
+            "Tokens that the cache of keys and values holds; 0: what whet.max_sequences need."),
+    INTEGER("whet.prefill_chunk", generation.prefill_chunk, "256", 1, 2147483647, "Prompt tokens walked at once."),
+};
+const size_t settings_table_count = sizeof settings_table / sizeof *settings_table;
+
+// key is path, or path lies below it.
+static bool at_or_below(const char *path, const char *key) {
+    size_t length = strlen(key);
+    return !strncmp(path, key, length) && (!path[length] || path[length] == '.');
+}
+
+const Setting *settings_table_find(const char *key) {
+    for (size_t i = 0; i < settings_table_count; i++)
+        if (!strcmp(settings_table[i].key, key)) return &settings_table[i];
+    return NULL;
+}
+
+bool settings_table_group(const char *key) {
+    for (size_t i = 0; i < settings_table_count; i++)
+        if (strcmp(settings_table[i].key, key) && at_or_below(settings_table[i].key, key)) return true;
+    return false;
+}
+
+bool settings_table_knows(const char *key) {
+    return settings_table_find(key) || settings_table_group(key);
+}
+
+const Setting *settings_table_open(const char *key) {
+    for (size_t i = 0; i < settings_table_count; i++)
+        if (settings_table[i].open && strcmp(key, settings_table[i].key) && at_or_below(key, settings_table[i].key))
+            return &settings_table[i];
+    return NULL;
+}
+
+bool settings_table_nullable(const char *key) {
+    const Setting *row = settings_table_find(key);
+    return row && row->nullable;
+}
+
+Value *settings_table_defaults(Arena *arena) {
+    static const Origin origin = {.place = SETTINGS_TABLE_DEFAULT};
+    Value *root = value_container(arena, VALUE_MAP, origin);
+    for (size_t i = 0; i < settings_table_count; i++) {
+        const Setting *row = &settings_table[i];
+        if (!row->fallback) continue;
+        Value *at = root, *value;
+        Error error;
+        CHECK(override_value(&value, arena, row->fallback, origin, &error), "%s: %s", row->key, error.text);
+        const char *rest = row->key;
+        char part[256];
+        for (;;) {
+            CHECK(value_next_part(&rest, part, sizeof part), "key %s", row->key);
+            if (!*rest) break;
+            if (!value_get(at, part)) value_set(arena, at, part, value_container(arena, VALUE_MAP, origin));
+            at = value_get(at, part);
+        }
+        // An open tree's own default must not hide the rows below it.
+        if (!value_get(at, part)) value_set(arena, at, part, value);
+    }
+    return root;
+}
+
+static const char *last_part(const char *key) {
+    const char *dot = strrchr(key, '.');
+    return dot ? dot + 1 : key;
+}
+
+// The only row whose last part is that of key, or NULL.
+static const char *same_name_elsewhere(const char *key) {
+    const char *found = NULL;
+    for (size_t i = 0; i < settings_table_count; i++) {
+        if (strcmp(last_part(settings_table[i].key), last_part(key))) continue;
+        if (found) return NULL;
+        found = settings_table[i].key;
+    }
+    return found;
+}
+
+// The key with its first unknown part replaced by the nearest that stands beside it, as far as that is known.
+static const char *slip_in_part(Arena *arena, const char *key) {
+    size_t known = 0; // bytes of the longest prefix that is a group
+    for (size_t i = 0; key[i]; i++)
+        if (key[i] == '.' && settings_table_group(arena_bytes(arena, key, i))) known = i;
+    const char *prefix = arena_bytes(arena, key, known), *part = key + (known ? known + 1 : 0);
+    const char *word = arena_bytes(arena, part, strcspn(part, ".")), *rest = part + strcspn(part, ".");
+    const char **names = arena_array(arena, const char *, settings_table_count);
+    size_t count = 0;
+    for (size_t i = 0; i < settings_table_count; i++) {
+        const char *row = settings_table[i].key;
+        if (known && (!at_or_below(row, prefix) || !row[known])) continue;
+        const char *child = row + (known ? known + 1 : 0);
+        names[count++] = arena_bytes(arena, child, strcspn(child, "."));
+    }
+    const char *near = strbuf_nearest(word, names, count);
+    if (!near) return NULL;
+    const char *corrected = arena_format(arena, "%s%s%s", prefix, known ? "." : "", near);
+    const char *whole = arena_format(arena, "%s%s", corrected, rest);
+    return settings_table_knows(whole) ? whole : corrected;
+}
+
+void settings_table_suggest(Error *error, Arena *arena, const char *key) {
+    const char *near = same_name_elsewhere(key);
+    if (!near) near = slip_in_part(arena, key);
+    if (!near) {
+        const char **names = arena_array(arena, const char *, settings_table_count);
+        for (size_t i = 0; i < settings_table_count; i++) names[i] = last_part(settings_table[i].key);
+        const char *name = strbuf_nearest(last_part(key), names, settings_table_count);
+        for (size_t i = 0; name && i < settings_table_count && !near; i++)
+            if (names[i] == name) near = settings_table[i].key;
+    }
+    if (!near) return;
+    size_t length = strlen(error->text);
+    snprintf(error->text + length, sizeof error->text - length, "; did you mean %s?", near);
+}
