@@ -334,6 +334,11 @@ static void test_micro_batches_add_up(void **state) {
     near_to(sum.probs_ratio_min, whole.probs_ratio_min, 0);
     near_to(sum.probs_ratio_max, whole.probs_ratio_max, 0);
     near_to(sum.max_abs_logprob_error, whole.max_abs_logprob_error, 0);
+    loss_metrics_scale(&sum, 0.5); // sums only
+    near_to(sum.loss, whole.loss / 2, 1e-14);
+    near_to(sum.js_divergence_error, whole.js_divergence_error / 2, 1e-14);
+    near_to(sum.probs_ratio_max, whole.probs_ratio_max, 0);
+    near_to(sum.max_abs_logprob_error, whole.max_abs_logprob_error, 0);
 }
 
 static void test_masked_tokens_may_hold_anything(void **state) {
