@@ -30,7 +30,7 @@ TEST_LIBS := $(shell pkg-config --libs $(TEST_PACKAGES) 2>/dev/null)
 SOURCES := $(foreach room,$(ROOMS),$(wildcard src/$(room)/*.c))
 OBJECTS := $(SOURCES:src/%.c=$(BUILD)/%.o)
 LIBRARY_OBJECTS := $(filter-out $(BUILD)/run/main.o,$(OBJECTS))
-TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
+TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c tests/tool_*.c))
 HELPERS := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/support/*.c))
 FIXTURE_OBJECTS := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/fixtures/*.c))
 

@@ -1,0 +1,95 @@
+#!/bin/sh
+# The real program on a tiny random model: the same bits whatever the threads, the instruction set and the batching, killed and
+# resumed or not; a mismatch of exactly 0 with every precision, output dtype and filter; refusals that name the key.
+set -u
+build=${BUILD:-build}
+whet=$build/whet
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+passed=0 failed=0 skipped=0
+check() { # check NAME STATUS
+    if [ "$2" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $1"; fi
+}
+"$build"/tests/tool_make_model "$work/llama" llama && "$build"/tests/tool_make_model "$work/qwen" qwen2 || exit 1
+cat >"$work/recipe.yaml" <<'R'
+grpo: {num_prompts_per_step: 4, num_generations_per_prompt: 8, max_num_steps: 6, max_num_epochs: 100, val_period: 3,
+       val_at_start: true, max_val_samples: 4, val_batch_size: 4}
+policy:
+  precision: float32
+  train_global_batch_size: 16
+  train_micro_batch_size: 4
+  max_total_sequence_length: 96
+  generation: {max_new_tokens: 16}
+  optimizer: {kwargs: {lr: 1.0e-3}}
+  scheduler: null
+checkpointing: {save_period: 2, keep_top_k: null}
+data:
+  train: {dataset_name: arithmetic, operations: ["+"], left: [0, 4], right: [0, 4], split_validation_size: 5}
+  default: {env_name: last_integer}
+R
+# train NAME MODEL [key=value …]: a run in its own folder
+train() {
+    name=$1 model=$2; shift 2
+    "$whet" train "$work/recipe.yaml" policy.model_name="$work/$model" logger.log_dir="$work/$name/logs" \
+        checkpointing.checkpoint_dir="$work/$name" --quiet "$@"
+}
+bits() { # bits A B: the last checkpoints hold the same weights and moments
+    for file in policy/weights/model/model.safetensors policy/optimizer/optim/optimizer.safetensors; do
+        cmp "$work/$1/step_6/$file" "$work/$2/step_6/$file" || return 1
+    done
+}
+for model in llama qwen; do
+    train $model $model; check "$model trains" $?
+    grep -q '"train/reward":0.0*[1-9]' "$work/$model/logs/metrics.jsonl"; check "$model: some rewards are not 0" $?
+    first=$work/$model/step_2/policy/weights/model/model.safetensors
+    ! cmp -s "$first" "$work/$model/step_6/policy/weights/model/model.safetensors"; check "$model: weights move" $?
+    train $model-3 $model whet.threads=3 whet.max_sequences=5 whet.prefill_chunk=7 policy.train_micro_batch_size=2 \
+        policy.logprob_chunk_size=11 && bits $model $model-3
+    check "$model: threads, batching, micro-batches and chunks change no bit" $?
+    for isa in scalar avx2 avx512; do
+        WHET_ISA=$isa "$whet" score "$work/$model" /dev/null 2>&1 | grep -q "WHET_ISA\|this CPU" && { skipped=$((skipped + 1)); continue; }
+        WHET_ISA=$isa train $model-$isa $model whet.threads=1 && bits $model $model-$isa
+        check "$model: $isa gives the same bits" $?
+    done
+done
+# Killed at random moments until it is through.
+tries=0
+while [ ! -d "$work/killed/step_6" ] && [ $tries -lt 60 ]; do
+    tries=$((tries + 1))
+    train killed llama & pid=$!
+    sleep 0.$((tries * 37 % 90 + 5))
+    kill -9 $pid 2>/dev/null; wait $pid 2>/dev/null
+done
+train killed llama && bits llama killed; check "killed with SIGKILL $tries times and resumed: same bits" $?
+strip() { sed 's/"\(timing\|performance\|memory\)[^,}]*[,}]//g' "$1"; }
+strip "$work/llama/logs/metrics.jsonl" >"$work/a"; strip "$work/killed/logs/metrics.jsonl" >"$work/b"
+cmp "$work/a" "$work/b"; check "killed and resumed: same metrics" $?
+# Sampler and trainer agree to the last bit.
+for precision in float32 bfloat16; do
+    for output in float32 bfloat16 float16 param; do
+        for filter in "1.0 1.0" "0.7 0.9"; do
+            set -- $filter
+            train mismatch llama policy.precision=$precision ++policy.automodel_cfg.fsdp_output_dtype=$output \
+                policy.generation.temperature="$1" policy.generation.top_p="$2" grpo.max_num_steps=3 checkpointing.enabled=false
+            [ "$(grep -c '"train/max_abs_logprob_error":0.0[,}]' "$work/mismatch/logs/metrics.jsonl")" = 3 ]
+            check "mismatch is 0: $precision, outputs in $output, temperature $1, top_p $2" $?
+        done
+    done
+done
+# Refusals: one line that names the key; nothing is left behind.
+refuse() { # refuse PATTERN key=value …
+    pattern=$1; shift
+    train refused llama "$@" >"$work/out" 2>&1
+    status=$?
+    [ $status = 1 ] && [ "$(grep -c '' "$work/out")" = 1 ] && grep -q "$pattern" "$work/out" && [ ! -d "$work/refused/step_6" ]
+    check "refused: $*" $?
+}
+refuse "fsdp_output_dtype.*float8.*float32.*bfloat16" ++policy.automodel_cfg.fsdp_output_dtype=float8
+refuse "fsdp_output_dtype" ++policy.fsdp_output_dtype=bfloat16
+refuse "num_prompts_per_step" ++grpo.num_prompts_per_stepp=4
+refuse "precision.*int8" policy.precision=int8
+refuse "train_global_batch_size" policy.train_global_batch_size=7
+refuse "dataset_name" data.train.dataset_name=gsm9k
+refuse "no-such-model" policy.model_name=/no-such-model
+echo "counted: $passed passed, $failed failed, $skipped skipped"
+[ $failed = 0 ]
