@@ -25,7 +25,7 @@ typedef struct GrpoOptions {
 // policy.*
 typedef struct PolicyOptions {
     const char *model_name; // folder, GGUF file or hub name
-    const char *tokenizer_name;
+    const char *tokenizer_name, *chat_template;
     const char *precision, *fsdp_output_dtype;
     PrecisionPolicy dtypes; // what the two say
     bool activation_checkpointing;

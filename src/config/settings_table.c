@@ -212,7 +212,8 @@ const Setting settings_table[] = {
 
     TEXT("policy.model_name", policy.model_name, "Qwen/Qwen2.5-1.5B", "Folder, GGUF file or hub name of the model."),
     TEXT("policy.tokenizer.name", policy.tokenizer_name, "${policy.model_name}", "Where the tokenizer comes from."),
-    ONLY("policy.tokenizer.chat_template", "default", "default", "Another chat template than the tokenizer's own."),
+    TEXT("policy.tokenizer.chat_template", policy.chat_template, "default",
+         "default: the model's own chat template; else a path ending in .jinja, or the template itself."),
     ONLY("policy.tokenizer.chat_template_kwargs", "null", "null, {}", "Arguments of the chat template."),
     IDLE("policy.tokenizer.use_fastokens", "false", "whet has its own tokenizer"),
     ONLY("policy.hf_config_overrides", "{}", "{}, null", "Changes to the model's config.json."),

@@ -59,7 +59,8 @@ static bool reference_logprobs(StepReport *report, Samples *samples, Trainer *t,
     SoftmaxFilter filter = {.temperature = sampler_filter(&t->settings->generation).temperature, .top_p = 1};
     Progress progress;
     progress_begin(&progress, "reference", tokens);
-    bool good = score_sequences(&t->reference, samples->reference_logprobs, &input, filter, 0, &progress, error);
+    int64_t budget = t->settings->policy.logprob_batch_size * t->settings->policy.max_total_sequence_length;
+    bool good = score_sequences(&t->reference, samples->reference_logprobs, &input, filter, budget, &progress, error);
     progress_end(&progress);
     ledger_enter(&t->ops.device.ledger, before);
     report->times.logprob = log_seconds() - started;
