@@ -4,6 +4,7 @@
 #pragma once
 #include "ops/attention.h"
 #include "ops/gemm.h"
+#include "ops/softmax.h"
 
 #include <stdint.h>
 
@@ -67,7 +68,15 @@ typedef struct AttentionBlock {
 #define ATTENTION_KERNELS(ENTRY)                                                                                       \
     ENTRY(void, attention_store, (const AttentionBlock *block))                                                        \
     ENTRY(void, attention_forward_block, (const AttentionBlock *block))
-#define SOFTMAX_KERNELS(ENTRY)
+#define SOFTMAX_KERNELS(ENTRY)                                                                                         \
+    ENTRY(void, softmax_row, (SoftmaxRow * row, const float *logits, int64_t n, SoftmaxFilter filter))                 \
+    ENTRY(float, softmax_logprob, (const float *logits, int64_t id, const SoftmaxRow *row, SoftmaxFilter filter))      \
+    ENTRY(int32_t, softmax_likeliest, (const float *logits, int64_t n, const SoftmaxRow *row, SoftmaxFilter filter))   \
+    ENTRY(int32_t, softmax_pick,                                                                                       \
+          (const float *logits, int64_t n, const SoftmaxRow *row, float uniform, SoftmaxFilter filter))                \
+    ENTRY(void, softmax_row_backward,                                                                                  \
+          (float *logits, int64_t n, const SoftmaxRow *row, const SoftmaxRow *unfiltered, int64_t id, float g,         \
+           float h, SoftmaxFilter filter))
 #define ALL_KERNELS(ENTRY) GEMM_KERNELS(ENTRY) ROWS_KERNELS(ENTRY) ATTENTION_KERNELS(ENTRY) SOFTMAX_KERNELS(ENTRY)
 
 #define KERNEL_MEMBER(result, name, arguments) result(*name) arguments;

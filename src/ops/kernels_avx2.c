@@ -4,5 +4,6 @@
 #include "ops/attention.inc"
 #include "ops/gemm.inc"
 #include "ops/rows.inc"
+#include "ops/softmax.inc"
 
 const Kernels kernels_avx2 = {.isa = "avx2", ALL_KERNELS(KERNEL_VALUE)};

@@ -1,10 +1,16 @@
 // Log-probabilities: the one function that sampler and trainer share.
 //
-// A row of fp32 logits x is divided by the temperature (t ≠ 1), filtered (top-k, then top-p on what is left), and
-//   log p(v) = (x_v − max) − log_sum,  log_sum = log(lanes sum over the kept v ascending of exp(x_v − max)).
+// A row of fp32 logits is divided by the temperature (t ≠ 1: x = logit / t) and filtered (top-k, then top-p on what is left):
+//   e_v = exp(x_v − max) for kept tokens, 0 for the others
+//   sum = the blocks of 512 tokens (by id), each a lanes sum of e_v, added in order
+//   log p(v) = (x_v − max) − log_sum,  log_sum = log(sum).
 // Order of tokens for filters: by logit descending, equal logits by id ascending. Top-k keeps the first k. Top-p keeps the
-// shortest prefix whose probability (of the top-k set) reaches p, never empty. The kept set is thus "logit above cut, or equal
-// to cut with id <= cut_id".
+// shortest prefix, at least one token, whose weight reaches top_p · sum (of the top-k set); all when rounding lets none reach
+// it. The weight of a prefix is a sum of integers, floor(e_v · 2^40), against ceil(top_p · sum · 2^40): exact, so no way of
+// searching can change the kept set. It is "logit above cut, or equal to cut with id <= cut_id".
+//
+// A row that holds NaN or +inf, or nothing but −inf, has no distribution: its max, sum and log_sum are NaN, its log-probs NaN,
+// its sampled id is 0. The caller sees it by isnan(max).
 #pragma once
 #include "ops/ops.h"
 
@@ -16,26 +22,28 @@ typedef struct SoftmaxFilter {
 
 // What the distribution of one row comes to. cut = -INFINITY and cut_id = INT32_MAX when nothing is filtered.
 typedef struct SoftmaxRow {
-    float max, log_sum; // of the tempered logits
-    float cut;          // tempered logit of the last kept token
+    float max, sum, log_sum; // of the tempered logits
+    float cut;               // tempered logit of the last kept token
     int32_t cut_id;
 } SoftmaxRow;
 
-// rows_T (host) for every row of logits_TV. Columns beyond `vocabulary` (padding) take no part.
+// rows_T (host) for every row of logits_TV (fp32). Columns beyond `vocabulary` (padding) take no part.
 void softmax_rows(Ops *ops, SoftmaxRow *rows_T, const Tensor *logits_TV, int64_t vocabulary, SoftmaxFilter filter);
 
 // logprob_T[t] = log p(ids[t]) (host); -INFINITY when the filter dropped it.
 void softmax_logprobs(Ops *ops, float *logprob_T, const Tensor *logits_TV, const SoftmaxRow *rows_T, const int32_t *ids,
                       SoftmaxFilter filter);
 
-// ids[t] = the token at uniform_T[t] in [0, 1) of the row's cumulative distribution (tokens by id ascending; blocks of 512
-// summed as lanes, blocks chained); uniform_T NULL: the most likely token, lowest id among equals.
+// ids[t] = the token at uniform_T[t] in [0, 1) of the row's cumulative distribution (tokens by id ascending; the blocks of
+// `sum`, and inside the block that passes uniform · sum the tokens one by one); uniform_T NULL: the most likely token, lowest
+// id among equals. Never a token that the filter dropped or whose probability is 0.
 void softmax_sample(Ops *ops, int32_t *ids, const Tensor *logits_TV, const SoftmaxRow *rows_T, int64_t vocabulary,
                     const float *uniform_T, SoftmaxFilter filter);
 
 // Turns logits into their gradient, in place: with g = dlogprob_T[t] and h = dunfiltered_T[t] (gradients of the filtered
 // and of the unfiltered, tempered log-prob of ids[t]; host; h may be NULL, then unfiltered_T is not read),
 //   dlogits_v = (g·(1[v = id] − p_v) + h·(1[v = id] − p'_v)) / temperature; padding columns become 0.
+// A row whose g and h are 0 becomes 0 whatever its logits are.
 void softmax_backward(Ops *ops, Tensor *logits_TV, const SoftmaxRow *rows_T, const SoftmaxRow *unfiltered_T,
                       const int32_t *ids, const float *dlogprob_T, const float *dunfiltered_T, int64_t vocabulary,
                       SoftmaxFilter filter);

@@ -1,0 +1,124 @@
+#include "ops/softmax.h"
+
+#include "ops/kernels.h"
+
+typedef struct SoftmaxJob {
+    const Kernels *kernels;
+    float *logits;
+    int64_t rows, columns, vocabulary, step; // step: rows of one task
+    SoftmaxRow *out;
+    const SoftmaxRow *filtered, *unfiltered;
+    const float *uniform, *dlogprob, *dunfiltered;
+    const int32_t *ids;
+    int32_t *picked;
+    SoftmaxFilter filter;
+} SoftmaxJob;
+
+enum { TASK_ELEMENTS = 65536 };
+
+static SoftmaxJob job_of(Ops *ops, const Tensor *logits_TV, int64_t vocabulary, SoftmaxFilter filter) {
+    CHECK(logits_TV->rank == 2 && logits_TV->dtype == DTYPE_F32, "logits: rank %d, %s", logits_TV->rank,
+          dtype_name(logits_TV->dtype));
+    CHECK(vocabulary > 0 && vocabulary <= logits_TV->size[1] && vocabulary < INT32_MAX,
+          "vocabulary %lld of %lld columns", (long long)vocabulary, (long long)logits_TV->size[1]);
+    CHECK(filter.temperature > 0 && filter.temperature < INFINITY && filter.top_p > 0 && filter.top_k >= 0,
+          "temperature %g, top_p %g, top_k %d", filter.temperature, filter.top_p, filter.top_k);
+    int64_t columns = logits_TV->size[1];
+    return (SoftmaxJob){
+        .kernels = ops->kernels,
+        .logits = logits_TV->data,
+        .rows = logits_TV->size[0],
+        .columns = columns,
+        .vocabulary = vocabulary,
+        .step = columns < TASK_ELEMENTS ? TASK_ELEMENTS / columns : 1,
+        .filter = filter,
+    };
+}
+
+static void run(Ops *ops, SoftmaxJob *job, TeamTask *task) {
+    team_run(ops->team, (job->rows + job->step - 1) / job->step, task, job);
+}
+
+#define EACH_ROW(job, task, row)                                                                                       \
+    for (int64_t row = (task) * (job)->step, end = row + (job)->step; row < end && row < (job)->rows; row++)
+
+static void rows_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const SoftmaxJob *job = context;
+    EACH_ROW(job, task, row)
+    job->kernels->softmax_row(&job->out[row], job->logits + row * job->columns, job->vocabulary, job->filter);
+}
+
+void softmax_rows(Ops *ops, SoftmaxRow *rows_T, const Tensor *logits_TV, int64_t vocabulary, SoftmaxFilter filter) {
+    SoftmaxJob job = job_of(ops, logits_TV, vocabulary, filter);
+    job.out = rows_T;
+    if (ops_runs(ops)) run(ops, &job, rows_task);
+}
+
+static void check_ids(const int32_t *ids, int64_t count, int64_t vocabulary) {
+    for (int64_t i = 0; i < count; i++)
+        CHECK(ids[i] >= 0 && ids[i] < vocabulary, "id %lld is %d, of %lld", (long long)i, (int)ids[i],
+              (long long)vocabulary);
+}
+
+void softmax_logprobs(Ops *ops, float *logprob_T, const Tensor *logits_TV, const SoftmaxRow *rows_T, const int32_t *ids,
+                      SoftmaxFilter filter) {
+    SoftmaxJob job = job_of(ops, logits_TV, logits_TV->size[1], filter);
+    if (!ops_runs(ops)) return;
+    check_ids(ids, job.rows, job.columns);
+    for (int64_t row = 0; row < job.rows; row++)
+        logprob_T[row] = job.kernels->softmax_logprob(job.logits + row * job.columns, ids[row], &rows_T[row], filter);
+}
+
+static void sample_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const SoftmaxJob *job = context;
+    EACH_ROW(job, task, row) {
+        const float *logits = job->logits + row * job->columns;
+        const SoftmaxRow *of = &job->filtered[row];
+        job->picked[row] = job->uniform
+                               ? job->kernels->softmax_pick(logits, job->vocabulary, of, job->uniform[row], job->filter)
+                               : job->kernels->softmax_likeliest(logits, job->vocabulary, of, job->filter);
+    }
+}
+
+void softmax_sample(Ops *ops, int32_t *ids, const Tensor *logits_TV, const SoftmaxRow *rows_T, int64_t vocabulary,
+                    const float *uniform_T, SoftmaxFilter filter) {
+    SoftmaxJob job = job_of(ops, logits_TV, vocabulary, filter);
+    if (!ops_runs(ops)) return;
+    for (int64_t i = 0; uniform_T && i < job.rows; i++)
+        CHECK(uniform_T[i] >= 0 && uniform_T[i] < 1, "uniform %lld is %g", (long long)i, uniform_T[i]);
+    job.filtered = rows_T;
+    job.uniform = uniform_T;
+    job.picked = ids;
+    run(ops, &job, sample_task);
+}
+
+static void backward_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const SoftmaxJob *job = context;
+    EACH_ROW(job, task, row) {
+        float *logits = job->logits + row * job->columns;
+        float g = job->dlogprob[row], h = job->dunfiltered ? job->dunfiltered[row] : 0;
+        int64_t used = g == 0 && h == 0 ? 0 : job->vocabulary;
+        memset(logits + used, 0, (size_t)(job->columns - used) * sizeof *logits);
+        if (used)
+            job->kernels->softmax_row_backward(logits, used, &job->filtered[row],
+                                               job->dunfiltered ? &job->unfiltered[row] : NULL, job->ids[row], g, h,
+                                               job->filter);
+    }
+}
+
+void softmax_backward(Ops *ops, Tensor *logits_TV, const SoftmaxRow *rows_T, const SoftmaxRow *unfiltered_T,
+                      const int32_t *ids, const float *dlogprob_T, const float *dunfiltered_T, int64_t vocabulary,
+                      SoftmaxFilter filter) {
+    SoftmaxJob job = job_of(ops, logits_TV, vocabulary, filter);
+    if (!ops_runs(ops)) return;
+    check_ids(ids, job.rows, vocabulary);
+    job.filtered = rows_T;
+    job.unfiltered = unfiltered_T;
+    job.ids = ids;
+    job.dlogprob = dlogprob_T;
+    job.dunfiltered = dunfiltered_T;
+    run(ops, &job, backward_task);
+}
