@@ -1,0 +1,754 @@
+// The rollout engine: every way to schedule the same requests gives the same bits, which are those of a walk that knows
+// nothing of pages, batches and sharing.
+#include "model/score.h"
+#include "rollout/engine.h"
+#include "rollout/page_pool.h"
+#include "support/tiny_model.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { ROWS = 256, PROMPTS = 8 };
+static const int32_t model_stops[] = {3, 77};
+static const EngineRun run = {.seed = 0x123456789abcdefu, .purpose = RNG_SAMPLE_TOKEN, .step = 5};
+static const PrecisionPolicy fp32 = {DTYPE_F32, DTYPE_F32}, bf16 = {DTYPE_BF16, DTYPE_F32};
+static const OpsOptions one_thread = {.threads = 1};
+
+static GenerationOptions usual(void) {
+    return (GenerationOptions){.max_new_tokens = 20,
+                               .temperature = 1,
+                               .top_p = 1,
+                               .max_length = 60,
+                               .max_sequences = 64,
+                               .prefill_chunk = 64};
+}
+
+// Prompts of lengths around the size of a page, with 1 to 4 samples. Numbers are not the order of the requests.
+static void usual_requests(EngineRequest requests[PROMPTS], Arena *arena) {
+    static const int32_t lengths[PROMPTS] = {1, 15, 16, 17, 33, 50, 5, 32};
+    static const int32_t numbers[PROMPTS] = {4, 2, 9, 0, 1, 7, 1000000, 3};
+    for (int i = 0; i < PROMPTS; i++) {
+        int32_t *ids = arena_array(arena, int32_t, lengths[i]);
+        for (int32_t t = 0; t < lengths[i]; t++) ids[t] = (t * 37 + i * 11 + t * t) % TINY_VOCABULARY;
+        requests[i] = (EngineRequest){.ids = ids,
+                                      .count = lengths[i],
+                                      .prompt = numbers[i],
+                                      .samples = 1 + (i * 3 + 2) % 4,
+                                      .question = 100 + i};
+    }
+}
+
+static Samples generate(TinyModel *model, const GenerationOptions *options, const EngineRequest *requests,
+                        int64_t count, Arena *arena) {
+    Error error;
+    Engine *engine;
+    if (!engine_open(&engine, &model->resident, options, model_stops, 2, &error)) fail_msg("%s", error.text);
+    if (!engine_start(engine, requests, count, run, &error)) fail_msg("%s", error.text);
+    while (engine_step(engine)) {
+    }
+    EngineCounts counts = engine_counts(engine);
+    assert_int_equal(counts.finished, counts.samples);
+    assert_int_equal(counts.free_pages, counts.pages); // no page is left behind
+    Samples samples;
+    engine_collect(engine, &samples, arena);
+    engine_close(engine);
+    return samples;
+}
+
+static void assert_same_floats(const float *a, const float *b, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        if (dtype_bits(a[i]) != dtype_bits(b[i])) fail_msg("%lld: %a is not %a", (long long)i, a[i], b[i]);
+}
+
+static void assert_same_samples(const Samples *a, const Samples *b) {
+    assert_int_equal(a->count, b->count);
+    assert_memory_equal(a->prompt, b->prompt, (size_t)a->count * sizeof *a->prompt);
+    assert_memory_equal(a->question, b->question, (size_t)a->count * sizeof *a->question);
+    assert_memory_equal(a->prompt_length, b->prompt_length, (size_t)a->count * sizeof *a->prompt_length);
+    assert_memory_equal(a->finish, b->finish, (size_t)a->count * sizeof *a->finish);
+    assert_memory_equal(a->offset, b->offset, (size_t)(a->count + 1) * sizeof *a->offset);
+    assert_memory_equal(a->ids, b->ids, (size_t)a->offset[a->count] * sizeof *a->ids);
+    assert_same_floats(a->generation_logprobs, b->generation_logprobs, a->offset[a->count]);
+}
+
+static Samples generate_usual(TinyModel *model, const GenerationOptions *options, Arena *arena) {
+    EngineRequest requests[PROMPTS];
+    usual_requests(requests, arena);
+    return generate(model, options, requests, PROMPTS, arena);
+}
+
+// ---- the plain road: the whole sequence anew for every token, alone, in pages of its own
+
+typedef struct Plain {
+    int64_t count;
+    int32_t ids[64];
+    float logprobs[64];
+    FinishReason finish;
+} Plain;
+
+static void plain_logits(TinyModel *model, KvCache *cache, Tensor *logits_1V, const int32_t *ids, int64_t count) {
+    int32_t positions[TINY_POSITIONS], pages[TINY_POSITIONS / KV_PAGE_TOKENS];
+    for (int32_t i = 0; i < count; i++) positions[i] = i;
+    for (int32_t i = 0; i < TINY_POSITIONS / KV_PAGE_TOKENS; i++) pages[i] = i;
+    AttentionSpan span = {.count = count, .pages = pages};
+    TokenBatch batch = {.count = count, .ids = ids, .positions = positions, .spans = &span, .span_count = 1};
+    int32_t last = (int32_t)count - 1;
+    resident_forward(&model->resident, cache, &batch);
+    resident_logits(&model->resident, logits_1V, &last);
+}
+
+static int32_t most_likely(const float *logits) {
+    int32_t best = 0;
+    for (int32_t v = 1; v < TINY_VOCABULARY; v++)
+        if (logits[v] > logits[best]) best = v;
+    return best;
+}
+
+static Plain plain_answer(TinyModel *model, const GenerationOptions *options, const EngineRequest *request,
+                          int32_t sample) {
+    Ops *ops = &model->ops;
+    KvCache cache = kv_cache_open(ops, MEMORY_KV_CACHE, &model->architecture, model->resident.policy.compute,
+                                  TINY_POSITIONS / KV_PAGE_TOKENS);
+    Tensor logits = DEVICE_TENSOR_RAW(&ops->device, MEMORY_LOGITS, DTYPE_F32, 1, TINY_VOCABULARY);
+    bool greedy = options->temperature == 0;
+    SoftmaxFilter filter = {.temperature = greedy ? 1 : (float)options->temperature,
+                            .top_p = greedy ? 1 : (float)options->top_p,
+                            .top_k = greedy ? 0 : (int32_t)options->top_k};
+    Plain plain = {0};
+    int32_t ids[TINY_POSITIONS];
+    memcpy(ids, request->ids, (size_t)request->count * sizeof *ids);
+    for (int64_t length = request->count;;) {
+        plain_logits(model, &cache, &logits, ids, length);
+        SoftmaxRow row;
+        int32_t id;
+        RngCounter at = {run.step, (uint32_t)request->prompt, (uint32_t)sample, (uint32_t)plain.count};
+        float uniform = rng_uniform(run.seed, run.purpose, at);
+        softmax_rows(ops, &row, &logits, TINY_VOCABULARY, filter);
+        softmax_sample(ops, &id, &logits, &row, TINY_VOCABULARY, &uniform, filter);
+        if (greedy) id = most_likely(logits.data);
+        softmax_logprobs(ops, &plain.logprobs[plain.count], &logits, &row, &id, filter);
+        plain.ids[plain.count++] = ids[length++] = id;
+        plain.finish = id == model_stops[0] || id == model_stops[1] ? FINISH_STOP : FINISH_LENGTH;
+        if (plain.finish == FINISH_STOP || plain.count == options->max_new_tokens || length == options->max_length)
+            break;
+    }
+    device_release(&ops->device, &logits);
+    kv_cache_close(ops, &cache);
+    return plain;
+}
+
+static void assert_plain(TinyModel *model, const GenerationOptions *options) {
+    Arena arena = {0};
+    EngineRequest requests[PROMPTS];
+    usual_requests(requests, &arena);
+    Samples samples = generate(model, options, requests, PROMPTS, &arena);
+    int64_t b = 0, stopped = 0;
+    for (int32_t number = 0; number <= 1000000; number++)
+        for (int i = 0; i < PROMPTS; i++)
+            for (int32_t k = 0; requests[i].prompt == number && k < requests[i].samples; k++, b++) {
+                Plain plain = plain_answer(model, options, &requests[i], k);
+                int64_t start = samples.offset[b] + requests[i].count;
+                assert_int_equal(samples.prompt[b], number);
+                assert_int_equal(samples.question[b], 100 + i);
+                assert_int_equal(samples.prompt_length[b], requests[i].count);
+                assert_int_equal(samples.offset[b + 1] - start, plain.count);
+                assert_memory_equal(samples.ids + samples.offset[b], requests[i].ids,
+                                    (size_t)requests[i].count * sizeof *samples.ids);
+                assert_memory_equal(samples.ids + start, plain.ids, (size_t)plain.count * sizeof *plain.ids);
+                assert_same_floats(samples.generation_logprobs + start, plain.logprobs, plain.count);
+                for (int64_t t = samples.offset[b]; t < start; t++) assert_true(samples.generation_logprobs[t] == 0);
+                assert_int_equal(samples.finish[b], plain.finish);
+                stopped += plain.finish == FINISH_STOP;
+            }
+    assert_int_equal(b, samples.count);
+    if (options->temperature >= 1 && options->top_p == 1)
+        assert_in_range(stopped, 1, samples.count - 1); // both ends occur
+    arena_close(&arena);
+}
+
+static void test_answers_are_those_of_the_plain_road(void **state) {
+    (void)state;
+    static const DType outputs[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
+    for (int i = 0; i < 4; i++) {
+        TinyModel model;
+        PrecisionPolicy policy = {i & 1 ? DTYPE_BF16 : DTYPE_F32, outputs[i % 3]};
+        tiny_model_open(&model, i & 2 ? MODEL_QWEN2 : MODEL_LLAMA, policy, one_thread, ROWS);
+        GenerationOptions options = usual();
+        assert_plain(&model, &options);
+        options.temperature = 0.7;
+        options.top_p = 0.9;
+        assert_plain(&model, &options);
+        options.temperature = 1.3;
+        options.top_k = 9;
+        assert_plain(&model, &options);
+        options.temperature = 0;
+        assert_plain(&model, &options);
+        tiny_model_close(&model);
+    }
+}
+
+// ---- scheduling
+
+static void test_batch_size_chunk_and_rows_change_nothing(void **state) {
+    (void)state;
+    static const int64_t sequences[] = {1, 5, 64}, chunks[] = {1, 16, 64, 1000}, rows[] = {ROWS, 3};
+    for (int precision = 0; precision < 2; precision++) {
+        Arena arena = {0};
+        Samples first = {0};
+        for (int r = 0; r < 2; r++) {
+            TinyModel model;
+            tiny_model_open(&model, MODEL_LLAMA, precision ? bf16 : fp32, one_thread, rows[r]);
+            for (int s = 0; s < 3; s++)
+                for (int c = 0; c < 4; c++) {
+                    GenerationOptions options = usual();
+                    options.max_sequences = sequences[s];
+                    options.prefill_chunk = chunks[c];
+                    Samples samples = generate_usual(&model, &options, &arena);
+                    if (!first.count) first = samples;
+                    assert_same_samples(&first, &samples);
+                }
+            tiny_model_close(&model);
+        }
+        arena_close(&arena);
+    }
+}
+
+static void test_threads_and_instruction_sets_change_nothing(void **state) {
+    (void)state;
+    static const char *const isas[] = {"scalar", "avx2", "avx512"};
+    for (int precision = 0; precision < 2; precision++) {
+        Arena arena = {0};
+        Samples first = {0};
+        for (int i = 0; i < 3; i++)
+            for (int threads = 1; threads <= 3; threads++) {
+                Error error;
+                Ops probe;
+                OpsOptions options = {.threads = threads, .isa = isas[i]};
+                if (!ops_open(&probe, options, &error)) continue; // this CPU lacks it
+                ops_close(&probe);
+                TinyModel model;
+                tiny_model_open(&model, MODEL_QWEN2, precision ? bf16 : fp32, options, ROWS);
+                GenerationOptions generation = usual();
+                Samples samples = generate_usual(&model, &generation, &arena);
+                if (!first.count) first = samples;
+                assert_same_samples(&first, &samples);
+                tiny_model_close(&model);
+            }
+        arena_close(&arena);
+    }
+}
+
+// A prompt alone, and among 6 and 63 others, first or last.
+static void test_company_changes_nothing(void **state) {
+    (void)state;
+    static const int64_t sizes[] = {1, 7, 64};
+    Arena arena = {0};
+    TinyModel model;
+    tiny_model_open(&model, MODEL_LLAMA, bf16, one_thread, ROWS);
+    GenerationOptions options = usual();
+    Samples alone = {0};
+    for (int s = 0; s < 3; s++)
+        for (int64_t place = 0; place<sizes[s]; place += sizes[s]> 1 ? sizes[s] - 1 : 1) {
+            EngineRequest requests[64], base[PROMPTS];
+            usual_requests(base, &arena);
+            for (int32_t i = 0; i < sizes[s]; i++) {
+                requests[i] = base[i % PROMPTS];
+                requests[i].prompt = 5000 + i;
+                requests[i].samples = 1 + i % 2;
+            }
+            requests[place] = base[4];
+            requests[place].prompt = 42; // the least: first in Samples
+            requests[place].samples = 2;
+            Samples samples = generate(&model, &options, requests, sizes[s], &arena);
+            if (s == 0) alone = samples;
+            assert_int_equal(alone.count, 2);
+            samples.count = 2;
+            assert_same_samples(&alone, &samples);
+        }
+    tiny_model_close(&model);
+    arena_close(&arena);
+}
+
+static void test_order_of_requests_changes_nothing(void **state) {
+    (void)state;
+    Arena arena = {0};
+    TinyModel model;
+    tiny_model_open(&model, MODEL_LLAMA, fp32, one_thread, ROWS);
+    GenerationOptions options = usual();
+    options.max_sequences = 3;
+    Samples first = generate_usual(&model, &options, &arena);
+    EngineRequest requests[PROMPTS], turned[PROMPTS];
+    usual_requests(requests, &arena);
+    for (int i = 0; i < PROMPTS; i++) turned[i] = requests[(i * 5 + 3) % PROMPTS];
+    Samples second = generate(&model, &options, turned, PROMPTS, &arena);
+    assert_same_samples(&first, &second);
+    tiny_model_close(&model);
+    arena_close(&arena);
+}
+
+// ---- pages
+
+// A cache so small that samples wait for pages, down to the smallest that holds any of them.
+static void test_small_cache_only_delays(void **state) {
+    (void)state;
+    Arena arena = {0};
+    TinyModel model;
+    tiny_model_open(&model, MODEL_QWEN2, bf16, one_thread, ROWS);
+    GenerationOptions options = usual();
+    Samples first = generate_usual(&model, &options, &arena);
+    for (int64_t pages = 5; pages <= 20; pages += 5) {
+        options.kv_cache_tokens = pages * KV_PAGE_TOKENS;
+        options.prefill_chunk = pages == 10 ? 7 : 64;
+        Samples samples = generate_usual(&model, &options, &arena);
+        assert_same_samples(&first, &samples);
+    }
+    // 60 tokens: 4 pages, and a copy of the partly filled page for the prompts of several samples.
+    Error error;
+    Engine *engine;
+    EngineRequest requests[PROMPTS];
+    usual_requests(requests, &arena);
+    options.kv_cache_tokens = 4 * KV_PAGE_TOKENS;
+    assert_true(engine_open(&engine, &model.resident, &options, model_stops, 2, &error));
+    bool fits = engine_start(engine, requests, PROMPTS, run, &error);
+    assert_false(fits);
+    assert_non_null(strstr(error.text, "kv_cache_tokens"));
+    for (int i = 0; i < PROMPTS; i++) requests[i].samples = 1;
+    assert_true(engine_start(engine, requests, PROMPTS, run, &error));
+    while (engine_step(engine)) {
+    }
+    assert_int_equal(engine_counts(engine).free_pages, 4);
+    engine_close(engine);
+    tiny_model_close(&model);
+    arena_close(&arena);
+}
+
+static void test_samples_share_the_pages_of_their_prompt(void **state) {
+    (void)state;
+    Error error;
+    Engine *engine;
+    TinyModel model;
+    int32_t ids[40] = {0};
+    tiny_model_open(&model, MODEL_LLAMA, fp32, one_thread, ROWS);
+    GenerationOptions options = usual();
+    options.max_new_tokens = 8;
+    options.ignore_eos = true;
+    assert_true(engine_open(&engine, &model.resident, &options, model_stops, 2, &error));
+    EngineRequest request = {.ids = ids, .count = 40, .samples = 6};
+    assert_true(engine_start(engine, &request, 1, run, &error));
+    assert_true(engine_step(engine));
+    // Two full pages shared; the third, half filled, six times (the last sample has the original). 47 tokens are 3 pages.
+    EngineCounts counts = engine_counts(engine);
+    assert_int_equal(counts.pages - counts.free_pages, 2 + 6);
+    assert_int_equal(counts.prompt_tokens, 40);    // walked once
+    assert_int_equal(counts.answer_tokens, 2 * 6); // the first from the prompt's last row, the second decoded
+    while (engine_step(engine)) {
+    }
+    assert_int_equal(engine_counts(engine).free_pages, counts.pages);
+    engine_close(engine);
+    tiny_model_close(&model);
+}
+
+// What freed pages still hold is never read: here NaN everywhere.
+static void test_garbage_in_pages_is_harmless(void **state) {
+    (void)state;
+    for (int precision = 0; precision < 2; precision++) {
+        TinyModel model;
+        tiny_model_open(&model, MODEL_LLAMA, precision ? bf16 : fp32, one_thread, ROWS);
+        Ops *ops = &model.ops;
+        KvCache cache = kv_cache_open(ops, MEMORY_KV_CACHE, &model.architecture, model.resident.policy.compute, 12);
+        Tensor logits = DEVICE_TENSOR(&ops->device, MEMORY_LOGITS, DTYPE_F32, 1, TINY_VOCABULARY);
+        int32_t ids[37] = {1, 2, 3};
+        float clean[TINY_VOCABULARY];
+        plain_logits(&model, &cache, &logits, ids, 37);
+        memcpy(clean, logits.data, sizeof clean);
+        for (int layer = 0; layer < cache.layer_count; layer++) {
+            memset(cache.layers[layer].keys.data, 0xff, tensor_bytes(&cache.layers[layer].keys));
+            memset(cache.layers[layer].values.data, 0xff, tensor_bytes(&cache.layers[layer].values));
+        }
+        plain_logits(&model, &cache, &logits, ids, 37);
+        assert_same_floats(logits.data, clean, TINY_VOCABULARY);
+        device_release(&ops->device, &logits);
+        kv_cache_close(ops, &cache);
+        tiny_model_close(&model);
+    }
+}
+
+static void test_page_pool_counts_users(void **state) {
+    (void)state;
+    Arena arena = {0};
+    PagePool pool = page_pool_open(&arena, 3);
+    assert_int_equal(pool.free_count, 3);
+    int32_t a = page_pool_take(&pool), b = page_pool_take(&pool);
+    assert_int_not_equal(a, b);
+    page_pool_share(&pool, a);
+    page_pool_share(&pool, a);
+    page_pool_give(&pool, a);
+    page_pool_give(&pool, a);
+    assert_int_equal(pool.free_count, 1);
+    page_pool_give(&pool, a);
+    assert_int_equal(pool.free_count, 2);
+    assert_int_equal(page_pool_take(&pool), a);
+    page_pool_reset(&pool);
+    assert_int_equal(pool.free_count, 3);
+    arena_close(&arena);
+}
+
+static void give_twice(PagePool *pool) {
+    int32_t page = page_pool_take(pool);
+    page_pool_give(pool, page);
+    page_pool_give(pool, page);
+}
+
+static void take_too_many(PagePool *pool) {
+    for (int i = 0; i < 3; i++) page_pool_take(pool);
+}
+
+static void share_free_page(PagePool *pool) {
+    page_pool_share(pool, 1);
+}
+
+static void test_page_pool_refuses_wrong_use(void **state) {
+    (void)state;
+    void (*const wrong[])(PagePool *) = {give_twice, take_too_many, share_free_page};
+    for (int i = 0; i < 3; i++) {
+        fflush(NULL);
+        pid_t child = fork();
+        if (child == 0) {
+            signal(SIGABRT, SIG_DFL);
+            if (!freopen("/dev/null", "w", stderr)) _exit(2);
+            Arena arena = {0};
+            PagePool pool = page_pool_open(&arena, 2);
+            wrong[i](&pool);
+            _exit(0);
+        }
+        int status = 0;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    }
+}
+
+// ---- log-probs
+
+static void assert_scored(TinyModel *model, const GenerationOptions *options) {
+    Arena arena = {0};
+    Error error;
+    Samples samples = generate_usual(model, options, &arena);
+    int64_t tokens = samples.offset[samples.count], answers = 0;
+    float *wanted = arena_array(&arena, float, tokens), *scores = arena_array(&arena, float, tokens);
+    for (int64_t b = 0; b < samples.count; b++)
+        for (int64_t t = samples.offset[b] + samples.prompt_length[b]; t < samples.offset[b + 1]; t++, answers++) {
+            wanted[t] = 1;
+            assert_true(isfinite(samples.generation_logprobs[t]) && samples.generation_logprobs[t] <= 0);
+        }
+    ScoreInput input = {.count = samples.count, .offset = samples.offset, .ids = samples.ids, .wanted = wanted};
+    if (!score_sequences(&model->resident, scores, &input, sampler_filter(options), 0, NULL, &error))
+        fail_msg("%s", error.text);
+    assert_true(answers > samples.count);
+    assert_same_floats(samples.generation_logprobs, scores, tokens);
+    arena_close(&arena);
+}
+
+static void test_scores_are_the_recorded_logprobs(void **state) {
+    (void)state;
+    static const DType outputs[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
+    for (int i = 0; i < 12; i++) {
+        TinyModel model;
+        PrecisionPolicy policy = {i & 1 ? DTYPE_BF16 : DTYPE_F32, outputs[i / 4]};
+        tiny_model_open(&model, i & 2 ? MODEL_QWEN2 : MODEL_LLAMA, policy, one_thread, ROWS);
+        static const double temperatures[] = {0, 0.7, 1, 1.3};
+        for (int t = 0; t < 4; t++)
+            for (int filtered = 0; filtered < 3; filtered++) {
+                GenerationOptions options = usual();
+                options.temperature = temperatures[t];
+                options.top_p = filtered ? 0.9 : 1;
+                options.top_k = filtered == 2 ? 20 : 0;
+                assert_scored(&model, &options);
+            }
+        tiny_model_close(&model);
+    }
+}
+
+// ---- ends of answers
+
+static void test_stop_ids(void **state) {
+    (void)state;
+    Arena arena = {0};
+    TinyModel model;
+    tiny_model_open(&model, MODEL_LLAMA, fp32, one_thread, ROWS);
+    GenerationOptions options = usual();
+    options.ignore_eos = true;
+    Samples endless = generate_usual(&model, &options, &arena);
+    bool seen = false;
+    for (int64_t b = 0; b < endless.count; b++) {
+        int64_t limit = endless.prompt_length[b] + options.max_new_tokens;
+        assert_int_equal(endless.finish[b], FINISH_LENGTH);
+        assert_int_equal(endless.offset[b + 1] - endless.offset[b], limit < 60 ? limit : 60);
+        for (int64_t t = endless.offset[b] + endless.prompt_length[b]; t < endless.offset[b + 1]; t++)
+            seen = seen || endless.ids[t] == model_stops[0] || endless.ids[t] == model_stops[1];
+    }
+    assert_true(seen); // and was gone past
+
+    // Own stop ids replace the model's: one that ends an answer with its last token, one that ends another at once.
+    options.ignore_eos = false;
+    options.stop_count = 2;
+    options.stop_ids[0] = endless.ids[endless.offset[1] - 1];
+    options.stop_ids[1] = endless.ids[endless.offset[5] + endless.prompt_length[5]];
+    Samples stopped = generate_usual(&model, &options, &arena);
+    for (int64_t b = 0; b < stopped.count; b++) {
+        int64_t start = endless.offset[b], t = start + endless.prompt_length[b], end = endless.offset[b + 1];
+        while (t < end && endless.ids[t] != options.stop_ids[0] && endless.ids[t] != options.stop_ids[1]) t++;
+        int64_t length = (t < end ? t + 1 : end) - start;
+        assert_int_equal(stopped.finish[b], t < end ? FINISH_STOP : FINISH_LENGTH);
+        assert_int_equal(stopped.offset[b + 1] - stopped.offset[b], length);
+        assert_memory_equal(stopped.ids + stopped.offset[b], endless.ids + start, (size_t)length * sizeof *endless.ids);
+        assert_same_floats(stopped.generation_logprobs + stopped.offset[b], endless.generation_logprobs + start,
+                           length);
+    }
+    assert_int_equal(stopped.finish[0], FINISH_STOP);
+    assert_int_equal(stopped.offset[6] - stopped.offset[5], stopped.prompt_length[5] + 1);
+    tiny_model_close(&model);
+    arena_close(&arena);
+}
+
+static void test_one_token_answers_and_no_requests(void **state) {
+    (void)state;
+    Arena arena = {0};
+    TinyModel model;
+    tiny_model_open(&model, MODEL_LLAMA, fp32, one_thread, ROWS);
+    GenerationOptions options = usual();
+    Samples full = generate_usual(&model, &options, &arena);
+    options.max_new_tokens = 1;
+    for (int64_t sequences = 1; sequences <= 4; sequences += 3) {
+        options.max_sequences = sequences;
+        Samples samples = generate_usual(&model, &options, &arena);
+        assert_int_equal(samples.count, full.count);
+        for (int64_t b = 0; b < samples.count; b++) {
+            int64_t last = samples.offset[b + 1] - 1, of_full = full.offset[b] + full.prompt_length[b];
+            assert_int_equal(last - samples.offset[b], samples.prompt_length[b]);
+            assert_int_equal(samples.ids[last], full.ids[of_full]);
+            assert_same_floats(&samples.generation_logprobs[last], &full.generation_logprobs[of_full], 1);
+        }
+    }
+    Samples none = generate(&model, &options, NULL, 0, &arena);
+    assert_int_equal(none.count, 0);
+    assert_int_equal(none.offset[0], 0);
+    tiny_model_close(&model);
+    arena_close(&arena);
+}
+
+// ---- runs
+
+static void test_coordinates_make_the_numbers(void **state) {
+    (void)state;
+    Error error;
+    Engine *engine;
+    TinyModel model;
+    Arena arena = {0};
+    tiny_model_open(&model, MODEL_LLAMA, fp32, one_thread, ROWS);
+    GenerationOptions options = usual();
+    assert_true(engine_open(&engine, &model.resident, &options, NULL, 0, &error));
+    EngineRequest requests[PROMPTS];
+    usual_requests(requests, &arena);
+    EngineRun runs[] = {run, run, run, run, run};
+    runs[1].seed++;
+    runs[2].step++;
+    runs[3].purpose = RNG_VALIDATE_TOKEN;
+    Samples samples[5];
+    for (int i = 0; i < 5; i++) {
+        assert_true(engine_start(engine, requests, PROMPTS, runs[i], &error));
+        // A run that is broken off leaves nothing behind.
+        if (i == 4) {
+            engine_step(engine);
+            engine_step(engine);
+            assert_true(engine_start(engine, requests, PROMPTS, runs[i], &error));
+        }
+        while (engine_step(engine)) {
+        }
+        engine_collect(engine, &samples[i], &arena);
+    }
+    assert_same_samples(&samples[0], &samples[4]);
+    for (int i = 1; i < 4; i++) {
+        assert_int_equal(samples[i].offset[samples[i].count], samples[0].offset[samples[0].count]); // nobody stops
+        assert_memory_not_equal(samples[i].ids, samples[0].ids, (size_t)samples[0].offset[samples[0].count] * 4);
+    }
+    // The samples of a prompt differ from each other.
+    assert_int_equal(samples[0].prompt[1], samples[0].prompt[2]);
+    assert_memory_not_equal(samples[0].ids + samples[0].offset[2] - 20, samples[0].ids + samples[0].offset[3] - 20, 80);
+    engine_close(engine);
+    tiny_model_close(&model);
+    arena_close(&arena);
+}
+
+static void test_answers_can_be_read_while_they_grow(void **state) {
+    (void)state;
+    Error error;
+    Engine *engine;
+    TinyModel model;
+    Arena arena = {0};
+    tiny_model_open(&model, MODEL_LLAMA, fp32, one_thread, ROWS);
+    GenerationOptions options = usual();
+    options.ignore_eos = true;
+    assert_true(engine_open(&engine, &model.resident, &options, model_stops, 2, &error));
+    EngineRequest request = {.ids = (int32_t[]){5, 6, 7}, .count = 3, .samples = 2};
+    assert_true(engine_start(engine, &request, 1, run, &error));
+    int64_t count, expected = 2; // the first round draws the token of the prompt's last row and decodes one more
+    const int32_t *answer = engine_answer(engine, 0, 1, &count);
+    int32_t seen[20];
+    assert_int_equal(count, 0);
+    for (bool more = true; more; expected++) {
+        more = engine_step(engine);
+        assert_ptr_equal(engine_answer(engine, 0, 1, &count), answer);
+        assert_int_equal(count, expected);
+        seen[count - 1] = answer[count - 1];
+        assert_int_equal(engine_counts(engine).answer_tokens, 2 * expected);
+    }
+    assert_int_equal(count, 20);
+    assert_memory_equal(seen + 1, answer + 1, 19 * sizeof *seen);
+    assert_false(engine_step(engine));
+    engine_close(engine);
+    tiny_model_close(&model);
+    arena_close(&arena);
+}
+
+// The plan device makes the same allocations as a run in which every answer reaches its limit.
+static void test_plan_takes_the_same_memory(void **state) {
+    (void)state;
+    TinyModel models[2];
+    Arena arena = {0};
+    GenerationOptions options = usual();
+    options.ignore_eos = true;
+    for (int i = 0; i < 2; i++) {
+        tiny_model_open(&models[i], MODEL_LLAMA, bf16,
+                        (OpsOptions){.threads = 1, .device = i ? DEVICE_PLAN : DEVICE_CPU}, ROWS);
+        models[i].ops.device.ledger.record = true;
+        generate_usual(&models[i], &options, &arena);
+    }
+    const Ledger *real = &models[0].ops.device.ledger, *planned = &models[1].ops.device.ledger;
+    assert_true(real->event_count > 4);
+    assert_int_equal(real->event_count, planned->event_count);
+    for (size_t i = 0; i < real->event_count; i++) {
+        assert_int_equal(real->events[i].tag, planned->events[i].tag);
+        assert_int_equal(real->events[i].bytes, planned->events[i].bytes);
+    }
+    assert_true(real->tag_peak[MEMORY_LOGITS] > 0 && real->tag_peak[MEMORY_KV_CACHE] > 0);
+    // Nothing is drawn there, so nothing stops.
+    options.stop_count = 1; // the id 0
+    Samples samples = generate_usual(&models[1], &options, &arena);
+    for (int64_t b = 0; b < samples.count; b++) assert_int_equal(samples.finish[b], FINISH_LENGTH);
+    for (int i = 0; i < 2; i++) tiny_model_close(&models[i]);
+    arena_close(&arena);
+}
+
+// ---- refusals
+
+static void assert_refused(TinyModel *model, GenerationOptions options, const char *part) {
+    Error error = {{0}};
+    Engine *engine = (Engine *)model;
+    assert_false(engine_open(&engine, &model->resident, &options, NULL, 0, &error));
+    assert_null(engine);
+    if (!strstr(error.text, part)) fail_msg("\"%s\" lacks \"%s\"", error.text, part);
+}
+
+static void test_options_are_refused(void **state) {
+    (void)state;
+    TinyModel model;
+    tiny_model_open(&model, MODEL_LLAMA, fp32, one_thread, ROWS);
+    static const struct {
+        size_t place;
+        int64_t value;
+        const char *part;
+    } integers[] = {{offsetof(GenerationOptions, max_new_tokens), 0, "max_new_tokens: 0"},
+                    {offsetof(GenerationOptions, max_new_tokens), INT64_MAX, "max_new_tokens"},
+                    {offsetof(GenerationOptions, max_length), 1, "max_model_len: 1"},
+                    {offsetof(GenerationOptions, max_length), TINY_POSITIONS + 1, "192 positions"},
+                    {offsetof(GenerationOptions, top_k), -1, "top_k: -1"},
+                    {offsetof(GenerationOptions, max_sequences), 0, "max_sequences"},
+                    {offsetof(GenerationOptions, max_sequences), INT32_MAX, "max_sequences"},
+                    {offsetof(GenerationOptions, prefill_chunk), -5, "prefill_chunk: -5"},
+                    {offsetof(GenerationOptions, kv_cache_tokens), -1, "kv_cache_tokens: -1"},
+                    {offsetof(GenerationOptions, kv_cache_tokens), 15, "kv_cache_tokens: 15"},
+                    {offsetof(GenerationOptions, kv_cache_tokens), INT64_MAX, "kv_cache_tokens"}};
+    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++) {
+        GenerationOptions options = usual();
+        memcpy((char *)&options + integers[i].place, &integers[i].value, sizeof integers[i].value);
+        assert_refused(&model, options, integers[i].part);
+    }
+    static const double temperatures[] = {-1, 1e-5, 1e30, NAN, INFINITY}, top_ps[] = {0, -0.1, 1.1, NAN, 1e-300};
+    for (int i = 0; i < 5; i++) {
+        GenerationOptions options = usual();
+        options.temperature = temperatures[i];
+        assert_refused(&model, options, "policy.generation.temperature");
+        options = usual();
+        options.top_p = top_ps[i];
+        assert_refused(&model, options, "policy.generation.top_p");
+    }
+    GenerationOptions options = usual();
+    options.stop_count = GENERATION_MAX_STOP_IDS + 1;
+    assert_refused(&model, options, "stop_token_ids");
+    tiny_model_close(&model);
+}
+
+static void test_requests_are_refused(void **state) {
+    (void)state;
+    Error error;
+    Engine *engine;
+    TinyModel model;
+    tiny_model_open(&model, MODEL_LLAMA, fp32, one_thread, ROWS);
+    GenerationOptions options = usual();
+    assert_true(engine_open(&engine, &model.resident, &options, NULL, 0, &error));
+    int32_t ids[60] = {1, 2, 3}, beyond[] = {1, TINY_VOCABULARY}, below[] = {-1};
+    const EngineRequest good = {.ids = ids, .count = 3, .prompt = 8, .samples = 1};
+    const struct {
+        EngineRequest request;
+        const char *part;
+    } wrong[] = {{{.ids = ids, .count = 0, .prompt = 17, .samples = 1}, "prompt 17 is empty"},
+                 {{.ids = ids, .count = 60, .prompt = 17, .samples = 1}, "prompt 17 has 60 tokens"},
+                 {{.ids = beyond, .count = 2, .prompt = 17, .samples = 1}, "token 1 has the id 131"},
+                 {{.ids = below, .count = 1, .prompt = 17, .samples = 1}, "token 0 has the id -1"},
+                 {{.ids = ids, .count = 3, .prompt = 17, .samples = 0}, "prompt 17: 0 samples"},
+                 {{.ids = ids, .count = 3, .prompt = 8, .samples = 1}, "prompt 8 is asked for twice"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        EngineRequest requests[] = {good, wrong[i].request};
+        assert_false(engine_start(engine, requests, 2, run, &error));
+        if (!strstr(error.text, wrong[i].part)) fail_msg("\"%s\" lacks \"%s\"", error.text, wrong[i].part);
+        assert_false(engine_step(engine)); // nothing was begun
+    }
+    assert_true(engine_start(engine, &good, 1, run, &error));
+    while (engine_step(engine)) {
+    }
+    engine_close(engine);
+    engine_close(NULL);
+    tiny_model_close(&model);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_answers_are_those_of_the_plain_road),
+        cmocka_unit_test(test_batch_size_chunk_and_rows_change_nothing),
+        cmocka_unit_test(test_threads_and_instruction_sets_change_nothing),
+        cmocka_unit_test(test_company_changes_nothing),
+        cmocka_unit_test(test_order_of_requests_changes_nothing),
+        cmocka_unit_test(test_small_cache_only_delays),
+        cmocka_unit_test(test_samples_share_the_pages_of_their_prompt),
+        cmocka_unit_test(test_garbage_in_pages_is_harmless),
+        cmocka_unit_test(test_page_pool_counts_users),
+        cmocka_unit_test(test_page_pool_refuses_wrong_use),
+        cmocka_unit_test(test_scores_are_the_recorded_logprobs),
+        cmocka_unit_test(test_stop_ids),
+        cmocka_unit_test(test_one_token_answers_and_no_requests),
+        cmocka_unit_test(test_coordinates_make_the_numbers),
+        cmocka_unit_test(test_answers_can_be_read_while_they_grow),
+        cmocka_unit_test(test_plan_takes_the_same_memory),
+        cmocka_unit_test(test_options_are_refused),
+        cmocka_unit_test(test_requests_are_refused),
+    };
+    return cmocka_run_group_tests_name("engine", tests, NULL, NULL);
+}
