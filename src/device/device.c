@@ -4,24 +4,36 @@
 
 enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20, HUGE_FROM = 4 << 20 };
 
+// Where the plan's addresses begin: in the hole between user and kernel space (x86-64: not canonical with 4 or 5 levels of
+// pages), so that a kernel that touches one faults at once.
+static const uintptr_t plan_base = (uintptr_t)3 << 55;
+
 static size_t padded(size_t bytes) {
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-Tensor device_tensor_raw(Device *device, MemoryTag tag, DType dtype, int rank, const int64_t *sizes) {
+// Sets rank and sizes; returns the number of elements.
+static int64_t set_shape(Tensor *tensor, int rank, const int64_t *sizes) {
     CHECK(rank >= 1 && rank <= TENSOR_MAX_RANK, "rank %d", rank);
-    Tensor tensor = {.dtype = dtype, .rank = rank, .tag = tag};
     int64_t count = 1;
+    tensor->rank = rank;
     for (int i = 0; i < rank; i++) {
-        tensor.size[i] = sizes[i];
+        tensor->size[i] = sizes[i];
         CHECK(sizes[i] >= 0 && !__builtin_mul_overflow(count, sizes[i], &count) && count < INT64_MAX / 8,
               "size %d is %lld", i, (long long)sizes[i]);
     }
+    return count;
+}
+
+Tensor device_tensor_raw(Device *device, MemoryTag tag, DType dtype, int rank, const int64_t *sizes) {
+    Tensor tensor = {.dtype = dtype, .tag = tag};
+    int64_t count = set_shape(&tensor, rank, sizes);
     size_t bytes = padded((size_t)count * dtype_size(dtype));
     if (!bytes) bytes = ALIGNMENT;
     ledger_take(&device->ledger, tag, bytes);
     if (device->kind == DEVICE_PLAN) {
-        tensor.data = (void *)(device->next_address += bytes);
+        tensor.data = (void *)(plan_base + device->next_address);
+        device->next_address += bytes;
         return tensor;
     }
     // Large tensors come and go at every micro-batch: huge pages keep the cost of their first touch small.
@@ -64,8 +76,8 @@ size_t tensor_bytes(const Tensor *tensor) {
 }
 
 Tensor tensor_rows(const Tensor *tensor, int64_t first, int64_t count) {
-    CHECK(first >= 0 && count >= 0 && first + count <= tensor->size[0], "rows %lld + %lld of %lld", (long long)first,
-          (long long)count, (long long)tensor->size[0]);
+    CHECK(first >= 0 && count >= 0 && first <= tensor->size[0] && count <= tensor->size[0] - first,
+          "rows %lld + %lld of %lld", (long long)first, (long long)count, (long long)tensor->size[0]);
     Tensor view = *tensor;
     size_t row = tensor->size[0] ? tensor_bytes(tensor) / (size_t)tensor->size[0] : 0;
     view.data = (char *)tensor->data + row * (size_t)first;
@@ -74,10 +86,8 @@ Tensor tensor_rows(const Tensor *tensor, int64_t first, int64_t count) {
 }
 
 Tensor tensor_reshape(const Tensor *tensor, int rank, const int64_t *sizes) {
-    CHECK(rank >= 1 && rank <= TENSOR_MAX_RANK, "rank %d", rank);
-    Tensor view = {.data = tensor->data, .dtype = tensor->dtype, .rank = rank, .tag = tensor->tag};
-    for (int i = 0; i < rank; i++) view.size[i] = sizes[i];
-    CHECK(tensor_count(&view) == tensor_count(tensor), "%lld elements from %lld", (long long)tensor_count(&view),
-          (long long)tensor_count(tensor));
+    Tensor view = {.data = tensor->data, .dtype = tensor->dtype, .tag = tensor->tag};
+    int64_t count = set_shape(&view, rank, sizes);
+    CHECK(count == tensor_count(tensor), "%lld elements from %lld", (long long)count, (long long)tensor_count(tensor));
     return view;
 }

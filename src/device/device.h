@@ -9,7 +9,7 @@
 // F feed-forward, V vocabulary, L layers, B sequences, P prompts, G samples a prompt, R ranks.
 enum { TENSOR_MAX_RANK = 4 };
 
-// A contiguous row-major array. Views share data and have no tag: only the tensor that device_tensor made is released.
+// A contiguous row-major array. Views share data and are never released: only the tensor that device_tensor made is.
 typedef struct Tensor {
     void *data; // cpu: aligned to 64 bytes; plan: an address that is never mapped
     DType dtype;
@@ -23,7 +23,7 @@ typedef enum DeviceKind { DEVICE_CPU, DEVICE_PLAN } DeviceKind;
 typedef struct Device {
     DeviceKind kind;
     Ledger ledger;
-    uintptr_t next_address; // plan only
+    uintptr_t next_address; // plan only: bytes handed out so far
 } Device;
 
 // Zero-initialised elements (plan: none). Ends the program when memory is out, naming tag and bytes.
