@@ -1,6 +1,7 @@
 // Model folders: random models written and read back, shards, storage types, chat templates and stop ids, refusals.
 #include "base/file.h"
 #include "base/jsonio.h"
+#include "base/rng.h"
 #include "device/dtype.h"
 #include "model/model_file.h"
 #include "model/random_model.h"
@@ -383,6 +384,48 @@ static void test_chat_template_and_stop_ids(void **state) {
     open_bad(fixture, "generation_config.json", "not valid JSON");
 }
 
+// Damaged JSON files either open or end in a line that names a file of the folder.
+static void damage(Fixture *fixture, const char *name, uint32_t seed) {
+    char *text;
+    size_t size;
+    Error error;
+    const char *path = in_folder(fixture, name);
+    assert_true(file_read(&text, &size, &fixture->arena, path, &error));
+    int refused = 0;
+    for (uint32_t variant = 0; variant < 1000; variant++) {
+        uint32_t words[4];
+        rng_words(words, seed, RNG_TEST_WEIGHTS, (RngCounter){.step = variant});
+        char *at = text + words[0] % size, old = *at;
+        *at = variant % 2 ? (char)(old ^ (1 << words[1] % 8)) : "09.-[]{}\",:en"[words[1] % 14];
+        FILE *out = fopen(path, "r+b");
+        assert_non_null(out);
+        assert_int_equal(fwrite(text, 1, size, out), size);
+        assert_int_equal(fclose(out), 0);
+        ModelFile *file;
+        if (model_file_open(&file, fixture->folder, &error)) {
+            read_all(fixture, file);
+            model_file_close(file);
+        } else {
+            refused++;
+            if (!strstr(error.text, fixture->folder)) fail_msg("'%s' does not name the folder", error.text);
+        }
+        *at = old;
+    }
+    assert_true(refused > 300);
+    assert_true(file_write(path, text, size, &error));
+}
+
+static void test_damaged_json(void **state) {
+    Fixture *fixture = *state;
+    damage(fixture, "config.json", 31);
+    move_original(fixture);
+    rewrite(fixture, "a.safetensors", SAFETENSORS_F32, in_first, NULL);
+    rewrite(fixture, "b.safetensors", SAFETENSORS_F32, in_second, NULL);
+    write_index(fixture, NULL, NULL);
+    damage(fixture, "model.safetensors.index.json", 32);
+    model_file_close(open_good(fixture));
+}
+
 static void test_paths_without_a_model(void **state) {
     Fixture *fixture = *state;
     ModelFile *file;
@@ -411,6 +454,7 @@ int main(void) {
         WITH_MODEL(test_tensors_must_fit_the_table),
         WITH_MODEL(test_head_beside_a_tied_embedding),
         WITH_MODEL(test_chat_template_and_stop_ids),
+        WITH_MODEL(test_damaged_json),
         WITH_MODEL(test_paths_without_a_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
