@@ -62,7 +62,7 @@ static bool look_up(Resolver *resolver, Cursor *cursor, const char *written, Val
         if (!at) return FAIL("${%s}: there is no such key", written);
     }
     if (!resolve(resolver, at)) return false;
-    if (at->kind == VALUE_TEXT && !strcmp(at->text, "???"))
+    if (value_is_mandatory(at))
         return FAIL("${%s}: mandatory, and nothing gives it a value (%s)", written,
                     value_origin(resolver->arena, at->origin));
     *out = value_copy(resolver->arena, at, &resolver->budget);
@@ -162,7 +162,7 @@ static bool read_interpolation(Resolver *resolver, Cursor *cursor, Value **out) 
     Value *name;
     skip_blanks(cursor);
     if (!read_text(resolver, cursor, ":}", &name)) return false;
-    if (!name->text || !*name->text) return FAIL("${}: names nothing");
+    if (!name->text || !*name->text || name->kind == VALUE_NULL) return FAIL("${}: names nothing");
     bool fine;
     if (*cursor->at == ':') {
         fine = read_call(resolver, cursor, name->text, out);

@@ -146,7 +146,7 @@ bool override_value(Value **out, Arena *arena, const char *text, Origin origin, 
 typedef struct Override {
     Arena *arena;
     Error *error;
-    const char *text, *path;
+    const char *text, *place, *path; // place: "override <text>", cut where it is long
     bool add, force, take;
     Value *value; // NULL: none given
 } Override;
@@ -156,7 +156,7 @@ __attribute__((format(printf, 2, 3))) static bool refuse(const Override *overrid
     va_start(arguments, format);
     vsnprintf(override->error->text, sizeof override->error->text, format, arguments);
     va_end(arguments);
-    return error_prefix(override->error, "override %s: ", override->text);
+    return error_prefix(override->error, "%s: ", override->place);
 }
 
 static bool parse(Override *override) {
@@ -177,7 +177,7 @@ static bool parse(Override *override) {
     } while (*rest);
     override->path = recipe_canonical(override->arena, path);
     if (!at[length]) return override->take ? true : refuse(override, "expected key=value, found '%.100s'", path);
-    Origin origin = {.place = arena_format(override->arena, "override %s", override->text)};
+    Origin origin = {.place = override->place};
     return override_value(&override->value, override->arena, at + length + 1, origin, override->error);
 }
 
@@ -244,7 +244,7 @@ static bool take(Override *override, Value *old) {
     if (override->value && (!old->text || !override->value->text || strcmp(old->text, override->value->text)))
         return refuse(override, "%s is %s", override->path, value_shown(override->arena, old));
     Value *fallback = value_find(settings_table_defaults(override->arena), override->path);
-    Origin origin = {.place = arena_format(override->arena, "override %s", override->text)};
+    Origin origin = {.place = override->place};
     if (settings_table_nullable(override->path)) fallback = value_plain(override->arena, "null", origin);
     if (fallback) {
         value_become(old, fallback);
@@ -257,6 +257,7 @@ static bool take(Override *override, Value *old) {
 
 bool override_apply(Value *root, Arena *arena, const char *text, Error *error) {
     Override override = {.arena = arena, .error = error, .text = text};
+    override.place = arena_format(arena, "override %.200s%s", text, strlen(text) > 200 ? "…" : "");
     if (!parse(&override)) return false;
     Value *old = value_find(root, override.path);
     if (override.take) return take(&override, old);

@@ -53,16 +53,12 @@ static bool take_marker(Value *map) {
     return marker->kind == VALUE_BOOL && marker->boolean;
 }
 
-static bool is_missing(const Value *value) {
-    return value->kind == VALUE_TEXT && !strcmp(value->text, "???");
-}
-
 void recipe_merge(Arena *arena, Value *base, Value *over) {
     for (Value *at = over->first, *next; at; at = next) {
         next = at->next;
         Value *old = value_get(base, at->key);
         // Against a built-in default, which has no line, it stands: someone wants to be asked.
-        if (old && old->origin.line && is_missing(at)) continue;
+        if (old && old->origin.line && value_is_mandatory(at)) continue;
         const Value *marker = at->kind == VALUE_MAP ? value_get(at, "_override_") : NULL;
         bool replace = marker && marker->kind == VALUE_BOOL && marker->boolean;
         if (old && old->kind == VALUE_MAP && at->kind == VALUE_MAP && !replace) {

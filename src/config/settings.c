@@ -43,28 +43,45 @@ static bool unknown(Loading *loading, const Value *value, const char *key) {
     return false;
 }
 
-static bool read_tree(Loading *loading, const Value *map, const char *prefix, bool open);
+static const char *key_of(Loading *loading, const char *prefix, const Value *value) {
+    return *prefix ? arena_format(loading->arena, "%s.%s", prefix, value->key) : value->key;
+}
 
-// One key of the tree and all below it. Under an open row only keys with rows of their own are looked at.
-static bool read_key(Loading *loading, const Value *value, const char *key, bool open) {
-    const Setting *row = settings_table_find(key);
-    if (!row && !open && !settings_table_group(key)) return unknown(loading, value, key);
-    if (row && row->class == SETTING_NOT_APPLICABLE) note(loading, row, value);
-    if (row && !settings_read(loading->settings, row, value, loading->arena, loading->error)) return false;
-    bool group = settings_table_group(key);
-    if (value->kind == VALUE_MAP) return !group || read_tree(loading, value, key, open || (row && row->open));
-    if (!row && group)
-        return value_fail(loading->error, loading->arena, value, "expected a mapping, found %s",
-                          value_shown(loading->arena, value));
+// Where rows lie below a key, there is a mapping; null for a group of features that are not here leaves them off.
+static bool check_group(Loading *loading, const Value *value, const char *key) {
+    if (value->kind == VALUE_MAP || settings_table_find(key) || !settings_table_group(key)) return true;
+    if (value->kind == VALUE_NULL && settings_table_idle(key)) return true;
+    return value_fail(loading->error, loading->arena, value, "expected a mapping, found %s",
+                      value_shown(loading->arena, value));
+}
+
+// All names are checked before any value is resolved or read, so that a slip in a name is told before what follows from it.
+// Below an open row only keys with rows of their own are looked at.
+static bool check_names(Loading *loading, const Value *map, const char *prefix, bool open) {
+    for (const Value *at = map->first; at; at = at->next) {
+        const char *key = key_of(loading, prefix, at);
+        if (!open && strpbrk(at->key, ".[]"))
+            return value_fail(loading->error, loading->arena, at, "a key with a dot; write it as nested mappings");
+        const Setting *row = settings_table_find(key);
+        bool group = settings_table_group(key);
+        if (!row && !group && !open) return unknown(loading, at, key);
+        // Deeper ones wait for the values, among which there may be a better reason to refuse the recipe.
+        if (!*prefix && !check_group(loading, at, key)) return false;
+        if (row && value_is_mandatory(at))
+            return value_fail(loading->error, loading->arena, at, "a value is mandatory; give one: %s=…", key);
+        if (at->kind == VALUE_MAP && group && !check_names(loading, at, key, open || (row && row->open))) return false;
+    }
     return true;
 }
 
-static bool read_tree(Loading *loading, const Value *map, const char *prefix, bool open) {
+static bool read_values(Loading *loading, const Value *map, const char *prefix) {
     for (const Value *at = map->first; at; at = at->next) {
-        if (!open && strpbrk(at->key, ".[]"))
-            return value_fail(loading->error, loading->arena, at, "a key with a dot; write it as nested mappings");
-        const char *key = *prefix ? arena_format(loading->arena, "%s.%s", prefix, at->key) : at->key;
-        if (!read_key(loading, at, key, open)) return false;
+        const char *key = key_of(loading, prefix, at);
+        const Setting *row = settings_table_find(key);
+        if (!check_group(loading, at, key)) return false;
+        if (row && row->class == SETTING_NOT_APPLICABLE) note(loading, row, at);
+        if (row && !settings_read(loading->settings, row, at, loading->arena, loading->error)) return false;
+        if (at->kind == VALUE_MAP && settings_table_group(key) && !read_values(loading, at, key)) return false;
     }
     return true;
 }
@@ -77,15 +94,16 @@ bool settings_load(Settings **out, Arena *arena, const char *recipe_path, int ov
     recipe_merge(arena, tree, recipe.root);
     for (int i = 0; i < override_count; i++)
         if (!override_apply(tree, arena, overrides[i], error)) return false;
-    if (!interpolate_resolve(tree, arena, error)) return false;
-
     Settings *settings = arena_alloc(arena, sizeof *settings);
     settings->recipe_path = arena_string(arena, recipe_path);
     settings->alias = recipe.alias;
     settings->tree = tree;
     settings->notes = arena_array(arena, SettingsNote, settings_table_count);
     Loading loading = {.settings = settings, .arena = arena, .error = error};
-    if (!read_tree(&loading, tree, "", false) || !settings_check(settings, arena, error)) return false;
+    if (!check_names(&loading, tree, "", false) || !interpolate_resolve(tree, arena, error)) return false;
+    // Once more: an interpolation may have put a mapping in.
+    if (!check_names(&loading, tree, "", false) || !read_values(&loading, tree, "")) return false;
+    if (!settings_check(settings, arena, error)) return false;
     *out = settings;
     return true;
 }

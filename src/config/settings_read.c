@@ -295,12 +295,6 @@ static bool read_field(const Reading *reading, Settings *settings, void *field, 
 
 bool settings_read(Settings *settings, const Setting *row, const Value *value, Arena *arena, Error *error) {
     Reading reading = {.row = row, .arena = arena, .error = error};
-    if (value->kind == VALUE_TEXT && !strcmp(value->text, "??"
-                                                          "?"))
-        return value_fail(error, arena, value,
-                          "a value is mandatory (??"
-                          "?); give one: %s=…",
-                          row->key);
     if (row->class == SETTING_REFUSED && !is_allowed(&reading, value))
         return value_fail(error, arena, value, "%s is not supported yet; only %s is", value_shown(arena, value),
                           row->allowed);

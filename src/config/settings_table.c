@@ -72,6 +72,8 @@
 #define GYM "a penalty of NeMo-Gym's agents, which do not run here"
 #define MEGATRON "an internal of Megatron, the other training backend"
 #define VLLM "an internal of vLLM; whet samples with its own engine"
+#define ENVIRONMENT "an environment of Ray's workers; data.train.env_name chooses the reward"
+#define OTHER_ENGINE "a key of another generation backend; whet samples with its own engine"
 #define RAY "an internal of Ray's workers; whet is one program"
 #define UPLOAD "metrics go to metrics.jsonl; nothing is sent to services"
 #define GPU_MONITOR "no GPU is watched; memory by kind and phase is in the metrics"
@@ -262,13 +264,15 @@ const Setting settings_table[] = {
     IDLE("policy.automodel_cfg.lora_cfg.lora_A_init", "xavier", LORA),
     IDLE("policy.automodel_cfg.lora_cfg.use_triton", "true", LORA),
     IDLE("policy.automodel_cfg.defer_fsdp_grad_sync", NULL, "gradients are reduced unit by unit"),
-    IDLE("policy.automodel_cfg.moe_parallelizer", NULL, AUTOMODEL),
+    IDLE_TREE("policy.automodel_cfg.moe_parallelizer", NULL, AUTOMODEL),
     IDLE("policy.automodel_cfg.clear_cache_every_n_steps", NULL, "there is no caching allocator"),
     IDLE_TREE("policy.automodel_cfg.env_vars", NULL, RAY),
     ONLY("policy.megatron_cfg.enabled", "false", "false", "Train by Megatron."),
     IDLE_TREE("policy.megatron_cfg", "{}", MEGATRON),
     ONLY("policy.draft.enabled", "false", "false", "Train a draft model for speculative decoding."),
     IDLE_TREE("policy.draft", "{}", "has a meaning with policy.draft.enabled only"),
+    ONLY("policy.quant_cfg", NULL, "null", "Training that knows of quantisation."),
+    ONLY("policy.router_replay.enabled", NULL, "false", "Replay of a router's choices."),
     IDLE("policy.dynamic_batching.enabled", "false", PACKING),
     IDLE("policy.dynamic_batching.train_mb_tokens",
          "${mul:${policy.max_total_sequence_length},${policy.train_micro_batch_size}}", PACKING),
@@ -283,6 +287,7 @@ const Setting settings_table[] = {
     IDLE("policy.sequence_packing.algorithm", "modified_first_fit_decreasing", PACKING),
     IDLE("policy.sequence_packing.microbatch_order", "packer", PACKING),
     IDLE("policy.sequence_packing.sequence_length_round", "64", PACKING),
+    IDLE("policy.sequence_packing.fuse_loss", NULL, PACKING),
 
     CHOICE("policy.optimizer.name", optimizer.name, "torch.optim.AdamW", "torch.optim.AdamW, AdamW", "The optimizer."),
     REAL("policy.optimizer.kwargs.lr", optimizer.lr, "5.0e-6", 0, 1e6, "Learning rate that the scheduler scales."),
@@ -303,8 +308,8 @@ const Setting settings_table[] = {
     IDLE("policy.generation.backend", "vllm", "whet samples with its own engine"),
     INTEGER("policy.generation.max_new_tokens", generation.max_new_tokens, "${policy.max_total_sequence_length}", 1,
             2147483647, "Tokens of an answer at most."),
-    REAL("policy.generation.temperature", generation.temperature, "1.0", 0, 0, "Temperature of training samples."),
-    REAL("policy.generation.top_p", generation.top_p, "1.0", 0, 0,
+    REAL("policy.generation.temperature", generation.temperature, "1.0", 0, 1e6, "Temperature of training samples."),
+    REAL("policy.generation.top_p", generation.top_p, "1.0", SETTING_ABOVE_ZERO, 1,
          "Sample from the likeliest tokens that make up this share; 1: all."),
     INTEGER_OR_NULL("policy.generation.top_k", generation.top_k, "null", -1, 2147483647, 0,
                     "Sample from so many likeliest tokens; null, 0 and -1: all."),
@@ -352,7 +357,22 @@ const Setting settings_table[] = {
     IDLE("policy.generation.vllm_cfg.reset_encoder_cache_after_weight_update", "false", VLLM),
     IDLE("policy.generation.vllm_cfg.http_refit_server_port", "null", VLLM),
     IDLE("policy.generation.vllm_cfg.zmq_refit_server_port", "null", VLLM),
+    IDLE("policy.generation.vllm_cfg.enable_prefix_caching", NULL, "the samples of a prompt always share its pages"),
+    IDLE("policy.generation.vllm_cfg.skip_tokenizer_init", NULL, VLLM),
+    IDLE("policy.generation.vllm_cfg.enable_expert_parallel", NULL, VLLM),
+    IDLE("policy.generation.vllm_cfg.quantization_ignored_layer_kws", NULL, VLLM),
+    IDLE("policy.generation.vllm_cfg.expose_http_server", NULL, VLLM),
+    IDLE("policy.generation.vllm_cfg.reasoning_parser_plugin", NULL, VLLM),
+    IDLE("policy.generation.vllm_cfg.limit_mm_per_prompt", NULL, VLLM),
+    IDLE_TREE("policy.generation.vllm_cfg.http_server_serving_chat_kwargs", NULL, VLLM),
+    IDLE_TREE("policy.generation.vllm_cfg.env_vars", NULL, VLLM),
     IDLE_TREE("policy.generation.vllm_kwargs", "{}", VLLM),
+    IDLE_TREE("policy.generation.sglang_cfg", NULL, OTHER_ENGINE),
+    IDLE_TREE("policy.generation.trtllm_cfg", NULL, OTHER_ENGINE),
+    IDLE_TREE("policy.generation.trtllm_kwargs", NULL, OTHER_ENGINE),
+    IDLE_TREE("policy.generation.dynamo_cfg", NULL, OTHER_ENGINE),
+    ONLY("policy.generation.quant_cfg", NULL, "null", "Quantised sampling."),
+    ONLY("policy.generation.real_quant", NULL, "null, false", "Quantised sampling."),
 
     INTEGER("data.max_input_seq_length", data.max_input_seq_length, "${policy.max_total_sequence_length}", 1, BILLION,
             "A longer prompt takes part in no loss."),
@@ -371,6 +391,7 @@ const Setting settings_table[] = {
            "arithmetic: least and greatest right number."),
     CHOICE("data.train.env_name", data.env_name, "${data.default.env_name}", "last_integer",
            "The reward: last_integer gives 1 where the answer's last integer is right."),
+    ONLY("data.train.data_path", NULL, "null", "A file of questions."),
     ONLY("data.train.prompt_file", "${data.default.prompt_file}", "null", "A file that the question is put into."),
     ONLY("data.train.system_prompt_file", "${data.default.system_prompt_file}", "null",
          "A file with a system message."),
@@ -382,12 +403,18 @@ const Setting settings_table[] = {
      .help = "The validation questions; null: those kept by data.train.split_validation_size."},
     CHOICE_OR_NULL("data.validation.dataset_name", data.validation_dataset_name, NULL, "arithmetic",
                    "arithmetic: those kept by data.train.split_validation_size."),
+    ONLY("data.validation.data_path", NULL, "null", "A file of questions."),
     SOURCE("data.default.env_name", SETTING_TEXT, "math", "Default of data.train.env_name."),
     SOURCE_OR_NULL("data.default.prompt_file", "null", "Default of data.train.prompt_file."),
     SOURCE_OR_NULL("data.default.system_prompt_file", "null", "Default of data.train.system_prompt_file."),
     IDLE("data.default.processor", "math_hf_data_processor", "a Python function"),
 
-    IDLE_TREE("env.math", "{}", "workers of NeMo-RL's math environment; data.train.env_name chooses the reward"),
+    IDLE_TREE("env.math", "{}", ENVIRONMENT),
+    IDLE_TREE("env.dapo", NULL, ENVIRONMENT),
+    IDLE_TREE("env.code", NULL, ENVIRONMENT),
+    IDLE_TREE("env.vlm", NULL, ENVIRONMENT),
+    IDLE_TREE("env.reward_model", NULL, ENVIRONMENT),
+    IDLE_TREE("env.nemo_gym", NULL, ENVIRONMENT),
 
     TEXT("logger.log_dir", logger.log_dir, "logs", "Folder of metrics and samples."),
     INTEGER("logger.num_val_samples_to_print", logger.num_val_samples_to_print, "0", 0, BILLION,
@@ -426,6 +453,7 @@ const Setting settings_table[] = {
     ONLY("data_plane.enabled", "false", "false", "NeMo-RL's data plane between workers."),
     IDLE_TREE("data_plane", "{}", RAY),
     ONLY("on_policy_distillation", "null", "null", "Distillation from teachers."),
+    ONLY("async_rl", NULL, "null", "Sampling and training at the same time, by a controller."),
 
     INTEGER("whet.threads", whet.threads, "0", 0, 4096, "Threads; 0: one for each core that the process may use."),
     INTEGER("whet.max_sequences", generation.max_sequences, "64", 1, 2147483647, "Samples decoded together."),
@@ -455,6 +483,16 @@ bool settings_table_group(const char *key) {
 
 bool settings_table_knows(const char *key) {
     return settings_table_find(key) || settings_table_group(key);
+}
+
+bool settings_table_idle(const char *key) {
+    bool group = false;
+    for (size_t i = 0; i < settings_table_count; i++) {
+        if (!strcmp(settings_table[i].key, key) || !at_or_below(settings_table[i].key, key)) continue;
+        if (settings_table[i].class == SETTING_HONOURED) return false;
+        group = true;
+    }
+    return group;
 }
 
 const Setting *settings_table_open(const char *key) {

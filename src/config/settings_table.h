@@ -50,6 +50,7 @@ extern const size_t settings_table_count;
 const Setting *settings_table_find(const char *key); // the row of exactly this key
 bool settings_table_group(const char *key);          // rows lie below this key
 bool settings_table_knows(const char *key);          // a row or a group
+bool settings_table_idle(const char *key);           // a group of rows none of which is honoured
 const Setting *settings_table_open(const char *key); // the open row that the key lies below, or NULL
 bool settings_table_nullable(const char *key);
 Value *settings_table_defaults(Arena *arena); // the tree of all built-in defaults, interpolations unresolved

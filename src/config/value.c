@@ -170,6 +170,10 @@ Value *value_get(const Value *map, const char *key) {
     return NULL;
 }
 
+bool value_is_mandatory(const Value *value) {
+    return value->kind == VALUE_TEXT && !strcmp(value->text, "???");
+}
+
 int64_t value_count(const Value *container) {
     int64_t count = 0;
     for (const Value *at = container->first; at; at = at->next) count++;

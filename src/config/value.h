@@ -54,6 +54,7 @@ void value_append(Value *list, Value *child);
 void value_set(Arena *arena, Value *map, const char *key, Value *child); // puts or replaces, keeping the order
 void value_take(Value *child);                                           // unlinks child from its parent
 Value *value_get(const Value *map, const char *key);                     // NULL where there is none
+bool value_is_mandatory(const Value *value);                             // ???, which someone must replace
 int64_t value_count(const Value *container);
 
 // The child that one part of a path names: a key of a map, a number (0…) into a list. NULL where there is none.

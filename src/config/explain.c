@@ -1,0 +1,226 @@
+#include "config/explain.h"
+
+#include "config/settings_table.h"
+
+#include <ctype.h>
+#include <string.h>
+
+typedef struct Printer {
+    StrBuf *out;
+    Arena *arena;
+    bool annotate;
+} Printer;
+
+// ---- scalars
+
+// "${" would be resolved when the text is read again: each backslash before it is doubled, and one more takes its meaning.
+static void escape_interpolation(StrBuf *out, const char *text) {
+    while (*text) {
+        size_t run = strspn(text, "\\");
+        bool meant = !strncmp(text + run, "${", 2);
+        for (size_t i = 0; i < (meant ? 2 * run + 1 : run); i++) strbuf_putc(out, '\\');
+        text += run;
+        if (*text) strbuf_putc(out, *text++);
+    }
+}
+
+static void put_quoted(StrBuf *out, const char *text) {
+    StrBuf escaped = {0};
+    strbuf_clear(&escaped);
+    escape_interpolation(&escaped, text);
+    strbuf_putc(out, '"');
+    for (const char *at = escaped.text; *at; at++) {
+        if (*at == '"' || *at == '\\')
+            strbuf_format(out, "\\%c", *at);
+        else if ((unsigned char)*at < ' ' || *at == 0x7F)
+            strbuf_format(out, "\\x%02x", (unsigned char)*at);
+        else
+            strbuf_putc(out, *at);
+    }
+    strbuf_putc(out, '"');
+    strbuf_close(&escaped);
+}
+
+// Unquoted where no reader could take it for anything but this text.
+static void put_text(const Printer *printer, const char *text) {
+    bool plain = isalpha((unsigned char)*text) || *text == '/';
+    for (const char *at = text; *at && plain; at++) plain = isalnum((unsigned char)*at) || strchr("_./-", *at);
+    if (plain && value_plain(printer->arena, text, (Origin){0})->kind == VALUE_TEXT)
+        strbuf_puts(printer->out, text);
+    else
+        put_quoted(printer->out, text);
+}
+
+// YAML 1.1 readers want a point in every real.
+static void put_real(const Printer *printer, double real) {
+    const char *text = value_real(printer->arena, real, (Origin){0})->text, *exponent = strchr(text, 'e');
+    if (exponent && !memchr(text, '.', (size_t)(exponent - text)))
+        strbuf_format(printer->out, "%.*s.0%s", (int)(exponent - text), text, exponent);
+    else
+        strbuf_puts(printer->out, text);
+}
+
+static void put_flow(const Printer *printer, const Value *value) {
+    StrBuf *out = printer->out;
+    switch (value->kind) {
+    case VALUE_NULL: strbuf_puts(out, "null"); break;
+    case VALUE_BOOL: strbuf_puts(out, value->boolean ? "true" : "false"); break;
+    case VALUE_INTEGER: strbuf_format(out, "%lld", (long long)value->integer); break;
+    case VALUE_REAL: put_real(printer, value->real); break;
+    case VALUE_TEXT: put_text(printer, value->text); break;
+    case VALUE_LIST:
+    case VALUE_MAP:
+        strbuf_putc(out, value->kind == VALUE_LIST ? '[' : '{');
+        for (const Value *at = value->first; at; at = at->next) {
+            if (at != value->first) strbuf_puts(out, ", ");
+            if (at->key) {
+                put_text(printer, at->key);
+                strbuf_puts(out, ": ");
+            }
+            put_flow(printer, at);
+        }
+        strbuf_putc(out, value->kind == VALUE_LIST ? ']' : '}');
+        break;
+    }
+}
+
+// ---- a recipe
+
+static bool is_default(const Value *value) {
+    if (strcmp(value->origin.place, SETTINGS_TABLE_DEFAULT)) return false;
+    for (const Value *at = value->first; at; at = at->next)
+        if (!is_default(at)) return false;
+    return true;
+}
+
+static const char *formula_of(const Value *value) {
+    return value->formula ? value->formula : "";
+}
+
+// "# recipe.yaml:3, ${grpo.seed}; what the key means"
+static void put_comment(const Printer *printer, const Value *value, const Setting *row, size_t start) {
+    enum { COLUMN = 56 };
+    do strbuf_putc(printer->out, ' ');
+    while (printer->out->length - start < COLUMN);
+    size_t comment = printer->out->length;
+    strbuf_format(printer->out, "# %s%s%s", value_origin(printer->arena, value->origin), value->formula ? ", " : "",
+                  formula_of(value));
+    // An override may hold a line break.
+    for (size_t i = comment; i < printer->out->length; i++)
+        if ((unsigned char)printer->out->text[i] < ' ') printer->out->text[i] = ' ';
+    if (!row) return;
+    if (row->class == SETTING_NOT_APPLICABLE)
+        strbuf_format(printer->out, "; no effect: %s", row->help);
+    else if (row->class == SETTING_REFUSED)
+        strbuf_format(printer->out, "; only %s is supported yet: %s", row->allowed, row->help);
+    else
+        strbuf_format(printer->out, "; %s", row->help);
+}
+
+// Whether anything of it is worth printing: not what has no effect and no one wrote.
+static bool is_shown(const Printer *printer, const Value *value, const char *key) {
+    const Setting *row = settings_table_find(key);
+    if (row && row->class == SETTING_NOT_APPLICABLE && is_default(value)) return false;
+    if (value->kind != VALUE_MAP || !value->first) return true;
+    if (!settings_table_group(key)) return true;
+    for (const Value *at = value->first; at; at = at->next)
+        if (is_shown(printer, at, arena_format(printer->arena, "%s.%s", key, at->key))) return true;
+    return false;
+}
+
+static void put_map(const Printer *printer, const Value *map, const char *prefix, int depth) {
+    for (const Value *at = map->first; at; at = at->next) {
+        const char *key = *prefix ? arena_format(printer->arena, "%s.%s", prefix, at->key) : at->key;
+        if (!is_shown(printer, at, key)) continue;
+        if (!depth && map->first != at) strbuf_putc(printer->out, '\n');
+        size_t start = printer->out->length;
+        strbuf_format(printer->out, "%*s", 2 * depth, "");
+        put_text(printer, at->key);
+        bool block = at->kind == VALUE_MAP && at->first;
+        strbuf_puts(printer->out, block ? ":" : ": ");
+        if (!block) put_flow(printer, at);
+        const Setting *row = settings_table_find(key);
+        if (printer->annotate && (!block || row)) put_comment(printer, at, row, start);
+        strbuf_putc(printer->out, '\n');
+        if (block) put_map(printer, at, key, depth + 1);
+    }
+}
+
+static void put_settings(StrBuf *out, const Settings *settings, bool annotate) {
+    Arena arena = {0};
+    Printer printer = {.out = out, .arena = &arena, .annotate = annotate};
+    strbuf_puts(out, "");
+    put_map(&printer, settings->tree, "", 0);
+    arena_close(&arena);
+}
+
+void explain_yaml(StrBuf *out, const Settings *settings) {
+    put_settings(out, settings, false);
+}
+
+void explain_settings(StrBuf *out, const Settings *settings) {
+    put_settings(out, settings, true);
+}
+
+// ---- the manual
+
+static void put_values(StrBuf *out, const Setting *row) {
+    const char *null = row->nullable ? ", null" : "";
+    if (row->allowed) {
+        strbuf_format(out, "`%s`%s", row->allowed, null);
+        return;
+    }
+    switch (row->type) {
+    case SETTING_UNREAD: strbuf_puts(out, "any"); return;
+    case SETTING_GROUP: strbuf_puts(out, "mapping, null"); return;
+    case SETTING_BOOL: strbuf_puts(out, "true, false"); return;
+    case SETTING_INTEGER:
+    case SETTING_REAL:
+        strbuf_puts(out, row->type == SETTING_INTEGER ? "integer" : "number");
+        if (row->low == SETTING_ABOVE_ZERO)
+            strbuf_format(out, " above 0 to %.10g", row->high);
+        else if (row->low != 0 || row->high != 0)
+            strbuf_format(out, " %.10g to %.10g", row->low, row->high);
+        strbuf_puts(out, null);
+        return;
+    case SETTING_TEXT:
+    case SETTING_CHOICE: strbuf_format(out, "text%s", null); return;
+    case SETTING_STOP_IDS: strbuf_puts(out, "list of integers, null"); return;
+    case SETTING_BETAS: strbuf_puts(out, "list of 2 numbers"); return;
+    case SETTING_SCHEDULE: strbuf_puts(out, "scheduler, list of them, null"); return;
+    case SETTING_RANGE: strbuf_puts(out, "list of 2 integers"); return;
+    case SETTING_OPERATIONS: strbuf_puts(out, "list of texts"); return;
+    }
+}
+
+static void put_rows(StrBuf *out, SettingClass class, const char *title, const char *text, const char *head) {
+    strbuf_format(out, "\n## %s\n\n%s\n\n| key | default | %s |\n| --- | --- | --- |%s\n", title, text, head,
+                  strchr(head, '|') ? " --- |" : "");
+    for (size_t i = 0; i < settings_table_count; i++) {
+        const Setting *row = &settings_table[i];
+        if (row->class != class) continue;
+        strbuf_format(out, "| `%s%s` | ", row->key, row->open && class == SETTING_NOT_APPLICABLE ? ".*" : "");
+        if (row->fallback) strbuf_format(out, "`%s`", row->fallback);
+        strbuf_puts(out, " | ");
+        if (class != SETTING_NOT_APPLICABLE) {
+            put_values(out, row);
+            strbuf_puts(out, " | ");
+        }
+        strbuf_format(out, "%s |\n", row->help);
+    }
+}
+
+void explain_manual(StrBuf *out) {
+    strbuf_puts(
+        out,
+        "# Recipes: every key\n\n"
+        "Written from the table in `src/config/settings_table.c`; `whet config RECIPE` shows the same for one recipe,\n"
+        "with the place of every value. Names and defaults are those of NeMo-RL's `grpo_math_1B.yaml`; keys of `whet` "
+        "and\n"
+        "`data.train` beyond them are our own. A key that is not here is refused, naming the nearest.\n");
+    put_rows(out, SETTING_HONOURED, "Honoured", "What these say is done.", "values | meaning");
+    put_rows(out, SETTING_REFUSED, "Refused",
+             "These ask for what whet does not do yet: only the values named here are accepted.", "accepted | meaning");
+    put_rows(out, SETTING_NOT_APPLICABLE, "Without effect",
+             "These are accepted, and listed in the log with the reason when a recipe sets them.", "reason");
+}

@@ -1,0 +1,14 @@
+// A resolved recipe written out, and the table of settings as a manual. Texts are appended.
+#pragma once
+#include "base/strbuf.h"
+#include "config/settings.h"
+
+// Plain YAML that loads again to the same settings, here and (1.0e-08, quoted texts) in other YAML readers. Keys without
+// effect are left out unless the recipe sets them. This is the config.yaml of runs and checkpoints.
+void explain_yaml(StrBuf *out, const Settings *settings);
+
+// The same with a comment behind every value: where it was written, what it was computed from, what the key means.
+void explain_settings(StrBuf *out, const Settings *settings);
+
+// docs/config.md: every key with default, allowed values and meaning, as Markdown tables.
+void explain_manual(StrBuf *out);
