@@ -1,8 +1,12 @@
 #include "train/batch.h"
 
+static void check_range(const TrainBatch *batch, int64_t first, int64_t count) {
+    CHECK(first >= 0 && count >= 0 && first <= batch->count && count <= batch->count - first,
+          "sequences %lld + %lld of %lld", (long long)first, (long long)count, (long long)batch->count);
+}
+
 TrainBatch batch_slice(const TrainBatch *batch, int64_t first, int64_t count) {
-    CHECK(first >= 0 && count >= 0 && first + count <= batch->count, "sequences %lld + %lld of %lld", (long long)first,
-          (long long)count, (long long)batch->count);
+    check_range(batch, first, count);
     TrainBatch slice = *batch;
     slice.count = count;
     slice.offset += first;
@@ -19,6 +23,7 @@ void batch_valid_counts(const TrainBatch *batch, double *valid_seqs, double *val
 }
 
 MicroBatch batch_micro(const TrainBatch *batch, int64_t first, int64_t count, Arena *arena) {
+    check_range(batch, first, count);
     const int64_t *offset = batch->offset + first;
     int64_t T = offset[count] - offset[0], page_count = 0;
     for (int64_t b = 0; b < count; b++) page_count += (offset[b + 1] - offset[b] + KV_PAGE_TOKENS - 1) / KV_PAGE_TOKENS;

@@ -1,0 +1,352 @@
+// The command line: options anywhere, values, refusals with a remedy, help.
+#include "run/command.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const Command sample = {
+    .verb = "sample",
+    .operands = "MODEL [PROMPT]",
+    .summary = "Samples answers.",
+    .min_operands = 1,
+    .max_operands = 2,
+    .details = "A paragraph.",
+    .options = {{"--temperature", "T", "divide by T (default 1)"},
+                {"--top-k", "K", "the K likeliest (default all)"},
+                {"--top", "N", "a name that begins another"},
+                {"--json", NULL, "one JSON line an answer"},
+                {"--json-lines", NULL, "another"}},
+};
+
+static const Command any = {.verb = "any", .operands = "[key=value …]", .summary = "Takes all.", .max_operands = -1};
+
+// Words of a command line, as main hands them over.
+enum { MOST_WORDS = 12 };
+typedef struct Line {
+    char text[MOST_WORDS][600], *words[MOST_WORDS];
+    int count;
+} Line;
+
+static Line line_of(const char *const *words) {
+    static Line line;
+    for (line.count = 0; words[line.count]; line.count++) {
+        snprintf(line.text[line.count], sizeof line.text[0], "%s", words[line.count]);
+        line.words[line.count] = line.text[line.count];
+    }
+    return line;
+}
+
+#define LINE(...) line_of((const char *const[]){__VA_ARGS__, NULL})
+
+static Arena arena;
+
+static int close_arena(void **state) {
+    (void)state;
+    arena_close(&arena);
+    return 0;
+}
+
+static void parsed(Arguments *arguments, const Command *command, Line *line) {
+    Error error = {0};
+    for (int i = 0; i < line->count; i++) line->words[i] = line->text[i];
+    if (!command_parse(arguments, command, line->count, line->words, &arena, &error)) fail_msg("%s", error.text);
+}
+
+static void refused(const Command *command, Line line, const char *message) {
+    Arguments arguments;
+    Error error = {0};
+    for (int i = 0; i < line.count; i++) line.words[i] = line.text[i];
+    assert_false(command_parse(&arguments, command, line.count, line.words, &arena, &error));
+    assert_string_equal(error.text, message);
+}
+
+static void test_options_stand_anywhere(void **state) {
+    (void)state;
+    const char *const orders[][8] = {
+        {"--temperature", "0.5", "--json", "model", "prompt"},
+        {"model", "--json", "prompt", "--temperature", "0.5"},
+        {"model", "prompt", "--json", "--temperature=0.5"},
+        {"--json", "--temperature=0.5", "--", "model", "prompt"},
+        {"model", "--temperature", "9", "prompt", "--json", "--temperature", "0.5"}, // the last counts
+    };
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        Line line = line_of(orders[i]);
+        Arguments arguments;
+        parsed(&arguments, &sample, &line);
+        assert_ptr_equal(arguments.command, &sample);
+        assert_int_equal(arguments.operand_count, 2);
+        assert_string_equal(arguments.operands[0], "model");
+        assert_string_equal(arguments.operands[1], "prompt");
+        assert_string_equal(command_text(&arguments, "--temperature"), "0.5");
+        assert_true(command_switch(&arguments, "--json"));
+        assert_false(command_switch(&arguments, "--json-lines"));
+        assert_null(command_text(&arguments, "--top-k"));
+        assert_null(command_text(&arguments, "--top"));
+    }
+}
+
+static void test_values_are_taken_as_they_stand(void **state) {
+    (void)state;
+    Arguments arguments;
+    Line line = LINE("--temperature=a=b", "--top=", "--top-k", "--json", "-x");
+    parsed(&arguments, &sample, &line);
+    assert_string_equal(command_text(&arguments, "--temperature"), "a=b");
+    assert_string_equal(command_text(&arguments, "--top"), "");
+    assert_string_equal(command_text(&arguments, "--top-k"), "--json");
+    assert_false(command_switch(&arguments, "--json"));
+    assert_string_equal(arguments.operands[0], "-x");
+}
+
+static void test_two_dashes_end_the_options(void **state) {
+    (void)state;
+    Arguments arguments;
+    Line line = LINE("model", "--", "--json");
+    parsed(&arguments, &sample, &line);
+    assert_int_equal(arguments.operand_count, 2);
+    assert_string_equal(arguments.operands[1], "--json");
+    assert_false(command_switch(&arguments, "--json"));
+    line = LINE("--", "--", "");
+    parsed(&arguments, &sample, &line);
+    assert_int_equal(arguments.operand_count, 2);
+    assert_string_equal(arguments.operands[0], "--");
+    assert_string_equal(arguments.operands[1], "");
+    line = LINE("-", "");
+    parsed(&arguments, &sample, &line);
+    assert_string_equal(arguments.operands[0], "-");
+    line = LINE("recipe", "a.b=1", "+c=2", "~d", "-", "++e=--f", "-7", "", "x", "y", "z");
+    parsed(&arguments, &any, &line);
+    assert_int_equal(arguments.operand_count, 11);
+    assert_string_equal(arguments.operands[5], "++e=--f");
+    assert_true(command_parse(&arguments, &any, 0, NULL, &arena, &(Error){0}));
+    assert_int_equal(arguments.operand_count, 0);
+}
+
+static void test_refusals_name_what_and_the_remedy(void **state) {
+    (void)state;
+    refused(&sample, LINE("model", "--temprature", "1"),
+            "whet sample: unknown option --temprature; did you mean --temperature?");
+    refused(&sample, LINE("model", "--topk=3"), "whet sample: unknown option --topk; did you mean --top-k?");
+    refused(&sample, LINE("model", "--jso"), "whet sample: unknown option --jso; did you mean --json?");
+    refused(&sample, LINE("model", "--JSON-LINEs"), "whet sample: unknown option --JSON-LINEs; see `whet help sample`");
+    refused(&sample, LINE("model", "--zebra-crossing"),
+            "whet sample: unknown option --zebra-crossing; see `whet help sample`");
+    refused(&sample, LINE("model", "--=3"), "whet sample: unknown option --; see `whet help sample`");
+    refused(&sample, LINE("model", "--a\nb"), "whet sample: unknown option --a b; see `whet help sample`");
+    refused(&any, LINE("--anything"), "whet any: unknown option --anything; see `whet help any`");
+    refused(&sample, LINE("model", "--top-k"), "whet sample: --top-k wants a value (K)");
+    refused(&sample, LINE("model", "--json=1"), "whet sample: --json takes no value");
+    refused(&sample, LINE("model", "--json="), "whet sample: --json takes no value");
+    refused(&sample, LINE("--json"), "whet sample: something is missing; usage: whet sample MODEL [PROMPT]");
+    refused(&sample, LINE("a", "b", "c"), "whet sample: too much is given; usage: whet sample MODEL [PROMPT]");
+    char name[500];
+    memset(name, 'x', sizeof name);
+    memcpy(name, "--", 2);
+    name[sizeof name - 1] = 0;
+    Arguments arguments;
+    Error error = {0};
+    assert_false(command_parse(&arguments, &sample, 1, (char *[]){name}, &arena, &error));
+    assert_non_null(strstr(error.text, "whet sample: unknown option --xxx"));
+}
+
+static void integer(const char *text, int64_t low, int64_t high, int64_t expected) {
+    Arguments arguments;
+    Error error = {0};
+    int64_t value = -77;
+    Line line = LINE("model", "--top-k", text);
+    parsed(&arguments, &sample, &line);
+    if (!command_integer(&arguments, "--top-k", &value, low, high, &error)) fail_msg("%s", error.text);
+    assert_true(value == expected);
+}
+
+static void no_integer(const char *text, int64_t low, int64_t high) {
+    Arguments arguments;
+    Error error = {0};
+    int64_t value = -77;
+    char message[1000];
+    Line line = LINE("model", "--top-k", text);
+    parsed(&arguments, &sample, &line);
+    assert_false(command_integer(&arguments, "--top-k", &value, low, high, &error));
+    snprintf(message, sizeof message, "whet sample: --top-k is '%s'; expected an integer from %lld to %lld", text,
+             (long long)low, (long long)high);
+    assert_string_equal(error.text, message);
+    assert_true(value == -77);
+}
+
+static void test_integers(void **state) {
+    (void)state;
+    integer("0", 0, 9, 0);
+    integer("9", 0, 9, 9);
+    integer("-3", -3, 9, -3);
+    integer("010", 0, 99, 10); // never octal
+    integer("9223372036854775807", 0, INT64_MAX, INT64_MAX);
+    integer("-9223372036854775808", INT64_MIN, 0, INT64_MIN);
+    const char *const bad[] = {"",
+                               "-1",
+                               "10",
+                               "5x",
+                               "x5",
+                               "0x5",
+                               "5.0",
+                               "1e1",
+                               "five",
+                               "--",
+                               "5 5",
+                               "5 ",
+                               "+",
+                               "-",
+                               "nan",
+                               "1e400",
+                               "99999999999999999999",
+                               "- 5",
+                               "٥"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) no_integer(bad[i], 0, 9);
+    no_integer("9223372036854775808", INT64_MIN, INT64_MAX);
+    no_integer("-9223372036854775809", INT64_MIN, INT64_MAX);
+    Arguments arguments;
+    Error error;
+    int64_t value = 42;
+    Line line = LINE("model");
+    parsed(&arguments, &sample, &line);
+    assert_true(command_integer(&arguments, "--top-k", &value, 0, 9, &error)); // a default may lie outside
+    assert_true(value == 42);
+}
+
+static void test_reals(void **state) {
+    (void)state;
+    const struct {
+        const char *text;
+        double value;
+    } good[] = {{"0", 0}, {"1", 1}, {"0.25", 0.25}, {".5", 0.5}, {"1e-3", 1e-3}, {"2e0", 2}, {"1e-999", 0}};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        Arguments arguments;
+        Error error = {0};
+        double value = -77;
+        Line line = LINE("model", "--temperature", good[i].text);
+        parsed(&arguments, &sample, &line);
+        if (!command_real(&arguments, "--temperature", &value, 0, 2, &error)) fail_msg("%s", error.text);
+        assert_true(value == good[i].value);
+    }
+    const char *const bad[] = {"",         "-0.001", "2.001", "nan", "-nan", "inf",
+                               "infinity", "1,5",    "1e999", "x",   "1x",   "1 "};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        Arguments arguments;
+        Error error = {0};
+        double value = -77;
+        char message[200];
+        Line line = LINE("model", "--temperature", bad[i]);
+        parsed(&arguments, &sample, &line);
+        assert_false(command_real(&arguments, "--temperature", &value, 0, 2, &error));
+        snprintf(message, sizeof message, "whet sample: --temperature is '%s'; expected a number from 0 to 2", bad[i]);
+        assert_string_equal(error.text, message);
+        assert_true(value == -77);
+    }
+    Arguments arguments;
+    Error error;
+    double value = 42;
+    Line line = LINE("model");
+    parsed(&arguments, &sample, &line);
+    assert_true(command_real(&arguments, "--temperature", &value, 0, 2, &error));
+    assert_true(value == 42);
+}
+
+// Runs body in a child; keeps what it wrote on stdout or stderr (stream) and returns the signal that ended it, or 0.
+static int output_of(void (*body)(void), int stream, char *said, size_t size) {
+    int ends[2];
+    fflush(NULL);
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGABRT, SIG_DFL);
+        dup2(ends[1], stream);
+        body();
+        fflush(NULL);
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t length = 0;
+    for (ssize_t n; (n = read(ends[0], said + length, size - 1 - length)) > 0;) length += (size_t)n;
+    said[length] = 0;
+    close(ends[0]);
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+static void ask_for_unknown(void) {
+    Arguments arguments = {.command = &sample};
+    command_text(&arguments, "--tempo");
+}
+
+static void test_names_outside_the_table_end_the_program(void **state) {
+    (void)state;
+    char said[2000];
+    assert_int_equal(output_of(ask_for_unknown, STDERR_FILENO, said, sizeof said), SIGABRT);
+    assert_non_null(strstr(said, "--tempo is not in the table of sample"));
+}
+
+// A table without a free place.
+static Command full = {.verb = "full", .operands = "", .summary = "Everything."};
+static char full_names[COMMAND_MAX_OPTIONS][16];
+
+static void help_sample(void) {
+    command_help(&sample);
+}
+static void help_full(void) {
+    command_help(&full);
+}
+static void help_any(void) {
+    command_help(&any);
+}
+
+static void test_help_prints_every_option(void **state) {
+    (void)state;
+    char said[8000];
+    assert_int_equal(output_of(help_sample, STDOUT_FILENO, said, sizeof said), 0);
+    assert_string_equal(said, "usage: whet sample MODEL [PROMPT]\n\nSamples answers.\n\nA paragraph.\n\noptions:\n"
+                              "  --temperature T            divide by T (default 1)\n"
+                              "  --top-k K                  the K likeliest (default all)\n"
+                              "  --top N                    a name that begins another\n"
+                              "  --json                     one JSON line an answer\n"
+                              "  --json-lines               another\n");
+    assert_int_equal(output_of(help_any, STDOUT_FILENO, said, sizeof said), 0);
+    assert_string_equal(said, "usage: whet any [key=value …]\n\nTakes all.\n");
+    for (int i = 0; i < COMMAND_MAX_OPTIONS; i++) {
+        snprintf(full_names[i], sizeof full_names[i], "--number-%d", i);
+        full.options[i] = (CommandOption){full_names[i], "N", "a number"};
+    }
+    assert_int_equal(output_of(help_full, STDOUT_FILENO, said, sizeof said), 0);
+    for (int i = 0; i < COMMAND_MAX_OPTIONS; i++) {
+        char wanted[400];
+        snprintf(wanted, sizeof wanted, "  %s N ", full_names[i]);
+        assert_non_null(strstr(said, wanted));
+    }
+    Arguments arguments;
+    Line line = LINE("--number-19", "19", "--number-0=0");
+    parsed(&arguments, &full, &line);
+    assert_string_equal(command_text(&arguments, "--number-19"), "19");
+    assert_string_equal(command_text(&arguments, "--number-0"), "0");
+    assert_null(command_text(&arguments, "--number-1"));
+    refused(&full, LINE("--number-20", "1"), "whet full: unknown option --number-20; did you mean --number-0?");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_options_stand_anywhere),
+        cmocka_unit_test(test_values_are_taken_as_they_stand),
+        cmocka_unit_test(test_two_dashes_end_the_options),
+        cmocka_unit_test(test_refusals_name_what_and_the_remedy),
+        cmocka_unit_test(test_integers),
+        cmocka_unit_test(test_reals),
+        cmocka_unit_test(test_names_outside_the_table_end_the_program),
+        cmocka_unit_test(test_help_prints_every_option),
+    };
+    return cmocka_run_group_tests_name("command", tests, NULL, close_arena);
+}
