@@ -10,6 +10,10 @@ typedef struct AttentionJob {
     int64_t span_count, blocks, step;
 } AttentionJob;
 
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
 static void check_attention(const Tensor *qkv_TC, const KvPages *kv, const AttentionShape *shape,
                             const AttentionSpan *spans, int64_t span_count) {
     int64_t heads = shape->query_heads, kv_heads = shape->kv_heads, size = shape->head_dim;
@@ -82,6 +86,11 @@ typedef int64_t SpanUnits(const AttentionSpan *span, const AttentionShape *shape
 static int64_t units_positions(const AttentionSpan *span, const AttentionShape *shape) {
     (void)shape;
     return span->count;
+}
+
+static int64_t units_pages(const AttentionSpan *span, const AttentionShape *shape) {
+    (void)shape;
+    return span_pages(span);
 }
 
 static int64_t units_rows(const AttentionSpan *span, const AttentionShape *shape) {
@@ -204,4 +213,40 @@ void attention_forward(Ops *ops, Tensor *out_TO, Tensor *lse_TH, const Tensor *q
     job.block.out = numbers(out_TO);
     job.block.lse = lse_TH ? lse_TH->data : NULL;
     run_blocks(ops, &job, rows_of_block(shape, spans, span_count), units_rows, forward_task);
+}
+
+static void backward_queries_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const AttentionJob *job = context;
+    AttentionBlock block;
+    if (find_block(&block, job, task, units_rows)) job->kernels->attention_backward_queries(&block);
+}
+
+static void backward_keys_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const AttentionJob *job = context;
+    AttentionBlock block;
+    if (find_block(&block, job, task, units_pages)) job->kernels->attention_backward_keys(&block);
+}
+
+void attention_backward(Ops *ops, Tensor *dqkv_TC, const Tensor *dout_TO, const Tensor *out_TO, const Tensor *lse_TH,
+                        const Tensor *qkv_TC, const KvPages *kv, const AttentionShape *shape,
+                        const AttentionSpan *spans, int64_t span_count) {
+    check_attention(qkv_TC, kv, shape, spans, span_count);
+    check_attention(dqkv_TC, kv, shape, spans, span_count);
+    check_out(out_TO, lse_TH, qkv_TC, shape);
+    check_out(dout_TO, NULL, qkv_TC, shape);
+    for (int64_t i = 0; i < span_count; i++)
+        CHECK(spans[i].start == 0, "span %lld starts at position %lld", (long long)i, (long long)spans[i].start);
+    ops->flops += 10 * (uint64_t)(shape->head_dim * shape->query_heads) * count_pairs(shape, spans, span_count);
+    if (!ops_runs(ops) || !span_count) return;
+    check_pages(kv, shape, spans, span_count);
+    AttentionJob job = job_of(ops, qkv_TC, kv, shape, spans, span_count);
+    job.block.out = numbers(out_TO);
+    job.block.dout = numbers(dout_TO);
+    job.block.dqkv = numbers(dqkv_TC);
+    job.block.lse = lse_TH->data;
+    int64_t padded = (shape->head_dim + 15) / 16 * 16, rows = smaller(ATTENTION_FLOATS / padded, ATTENTION_MAX_ROWS);
+    run_blocks(ops, &job, rows, units_rows, backward_queries_task);
+    run_blocks(ops, &job, smaller(ATTENTION_FLOATS / (KV_PAGE_TOKENS * padded), 4), units_pages, backward_keys_task);
 }

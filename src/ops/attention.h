@@ -11,7 +11,7 @@
 enum { KV_PAGE_TOKENS = 16 };
 
 typedef struct AttentionShape {
-    int64_t query_heads, kv_heads, head_dim; // query_heads is a multiple of kv_heads; head h reads kv head h / (H/K)
+    int64_t query_heads, kv_heads, head_dim; // head h reads kv head h / (H/K), a whole number; head_dim <= 512
     float scale;                             // 1/sqrt(head_dim)
     int64_t window;                          // 0: none, else a query sees this many newest keys, itself included
 } AttentionShape;
@@ -45,8 +45,13 @@ void kv_store(Ops *ops, KvPages *kv, const Tensor *qkv_TC, const AttentionShape 
 void attention_forward(Ops *ops, Tensor *out_TO, Tensor *lse_TH, const Tensor *qkv_TC, const KvPages *kv,
                        const AttentionShape *shape, const AttentionSpan *spans, int64_t span_count);
 
-// dqkv_TC (all columns written) from dout_TO. Spans must start at position 0 (whole sequences). dk and dv of a position are
-// chains over (query head of the group, query position) ascending.
+// dqkv_TC (all columns of the spans' rows written) from dout_TO. Spans must start at position 0 (whole sequences). With
+// p_ij = exp(score_ij − lse_i), dot_i = lanes sum over head_dim of dout_i·out_i and
+// ds_ij = p_ij · (chain over head_dim of dout_i·v_j − dot_i):
+//   dq_i = scale · chain over j ascending of ds_ij·k_j
+//   dk_j = scale · chain over (query position i, query head of the group) ascending of ds_ij·q_i
+//   dv_j = chain over the same of p_ij·dout_i
+// Scores are computed again for dq and for dk, dv, so that every block of rows and every block of keys is a task of its own.
 void attention_backward(Ops *ops, Tensor *dqkv_TC, const Tensor *dout_TO, const Tensor *out_TO, const Tensor *lse_TH,
                         const Tensor *qkv_TC, const KvPages *kv, const AttentionShape *shape,
                         const AttentionSpan *spans, int64_t span_count);

@@ -67,7 +67,9 @@ typedef struct AttentionBlock {
     ENTRY(void, adamw_block, (float *w, float *m, float *v, const float *gradient, int64_t n, const AdamwFactors *f))
 #define ATTENTION_KERNELS(ENTRY)                                                                                       \
     ENTRY(void, attention_store, (const AttentionBlock *block))                                                        \
-    ENTRY(void, attention_forward_block, (const AttentionBlock *block))
+    ENTRY(void, attention_forward_block, (const AttentionBlock *block))                                                \
+    ENTRY(void, attention_backward_queries, (const AttentionBlock *block))                                             \
+    ENTRY(void, attention_backward_keys, (const AttentionBlock *block))
 #define SOFTMAX_KERNELS(ENTRY)                                                                                         \
     ENTRY(void, softmax_row, (SoftmaxRow * row, const float *logits, int64_t n, SoftmaxFilter filter))                 \
     ENTRY(float, softmax_logprob, (const float *logits, int64_t id, const SoftmaxRow *row, SoftmaxFilter filter))      \
