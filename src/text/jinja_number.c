@@ -16,18 +16,10 @@ static int shortest_digits(double value, char digits[20], int *exponent) {
     for (int precision = 1; precision <= 17; precision++) {
         snprintf(text, sizeof text, "%.*e", precision - 1, value);
         bool same = strtod(text, NULL) == value;
-        if (!same && precision == 16) {
-            // At a power of two the gap below is half as wide, and the other neighbour of 16 digits may still do.
-            char other[40];
-            snprintf(other, sizeof other, "%.16e", value);
-            bool up = other[17] < '5'; // the text above was rounded down
-            memcpy(other, text, sizeof other);
-            char *last = strchr(other, 'e') - 1;
-            if (up && *last < '9') ++*last;
-            if (!up && *last > '0') --*last;
-            same = strtod(other, NULL) == value;
-            if (same) memcpy(text, other, sizeof text);
-        }
+        // At a power of two the gap below is half as wide, and a neighbour of the nearest 16 digits may still do.
+        char *last = strchr(text, 'e') - 1, nearest = *last;
+        if (!same && precision == 16 && nearest < '9') ++*last, same = strtod(text, NULL) == value;
+        if (!same && precision == 16 && nearest > '0') *last = (char)(nearest - 1), same = strtod(text, NULL) == value;
         if (!same) continue;
         char *mark = strchr(text, 'e');
         *exponent = atoi(mark + 1);

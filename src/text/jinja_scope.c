@@ -207,6 +207,8 @@ static bool bind_for(Walk *walk, JinjaNode *node) {
     if (!collect_all(&other, &node->other) || !bind_all(&other, &node->other)) return false;
     if (!node->third) return jinja_run_good(walk->run);
     node->test_scope = test.scope;
+    // One target serves both scopes, so that its variables must have the same places; here `loop` is the outer one.
+    if (node->loop_slot >= 0) parameter(&test, jinja_value_string(""));
     collect_target(&test, node->first, true);
     return collect(&test, node->third) && bind(&test, node->third);
 }
