@@ -82,6 +82,10 @@ FIXTURES = tests/data
 fixtures: $(BUILD)/fixtures
 	$(BUILD)/fixtures $(FIXTURES)
 
+# Largest errors of exp, log, sine and cosine over all floats (minutes).
+ulp: $(BUILD)/tests/test_vmath
+	$(BUILD)/tests/test_vmath all
+
 # A room includes itself and the rooms above it in ROOMS, never below; file stems are unique.
 layers:
 	@sh scripts/layers $(ROOMS)
@@ -99,5 +103,5 @@ format-check:
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: all test tests fixtures layers banned format format-check clean
+.PHONY: ulp all test tests fixtures layers banned format format-check clean
 -include $(OBJECTS:.o=.d) $(TESTS:=.d) $(HELPERS:.o=.d) $(FIXTURE_OBJECTS:.o=.d)

@@ -5,6 +5,7 @@
 // For one query, keys j = 0..i (or i−window+1..i): score_j = scale · chain over head_dim of q·k_j; m = max_j score_j (exact
 // whatever the order); p_j = exp(score_j − m); l = lanes sum of p_j with lane = j mod 16; o_e = (chain over j ascending of
 // p_j·v_je) / l. Two passes over the scores instead of a running maximum: no rescaling, so no block size is in the result.
+// Keys that a query does not see take no part: what stands in a page behind a sequence's last position does not matter.
 #pragma once
 #include "ops/ops.h"
 
