@@ -449,6 +449,15 @@ static void test_nll(void **state) {
     near_to(dcurrent[2], 0, 0);
     loss_nll(&loss, dcurrent, current, mask, 4, 0);
     near_to(loss, 0.5 + 7.0 / 8, 1e-15);
+
+    // The mean over all tokens of two micro-batches, not the mean of their means.
+    float ones[10], twos[6], d[10], all[10];
+    for (int i = 0; i < 10; i++) ones[i] = -1, all[i] = 1;
+    for (int i = 0; i < 6; i++) twos[i] = -2;
+    loss = 0;
+    loss_nll(&loss, d, ones, all, 10, 16);
+    loss_nll(&loss, d, twos, all, 6, 16);
+    near_to(loss, 1.375, 1e-15);
 }
 
 // ---- refusals
