@@ -798,8 +798,8 @@ static void test_plain_yaml_loads_again(void **state) {
     (void)state;
     char *overrides[] = {"policy.model_name=\"a: \\\"b\\\" \\${c} 100%\"", "policy.generation.stop_token_ids=[1,2]",
                          "+policy.generation.vllm_kwargs.yes={on:'off',n:'1'}", "policy.optimizer.kwargs.lr=1e-5"};
-    const Settings *first =
-        load_with("grpo: {max_num_steps: 3}\npolicy: {dtensor_cfg: {_v2: true}}\n" TASK, 4, overrides);
+    const Settings *first = load_with(
+        "grpo: {max_num_steps: 3}\npolicy: {dtensor_cfg: {_v2: true}, megatron_cfg: {'${k}': 1}}\n" TASK, 4, overrides);
     StrBuf one = {0}, two = {0};
     explain_yaml(&one, first);
     const Settings *second = load(one.text);
@@ -812,6 +812,7 @@ static void test_plain_yaml_loads_again(void **state) {
     assert_non_null(strstr(one.text, "eps: 1.0e-08\n"));
     assert_non_null(strstr(one.text, "max_num_steps: 3\n"));
     assert_non_null(strstr(one.text, "vllm_kwargs:\n      \"yes\":\n        \"on\": \"off\"\n        n: \"1\"\n"));
+    assert_non_null(strstr(one.text, "\"${k}\": 1\n"));
     assert_null(strstr(one.text, "enforce_eager")); // no effect, and no one wrote it
     strbuf_close(&one);
     strbuf_close(&two);

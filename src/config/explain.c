@@ -25,11 +25,8 @@ static void escape_interpolation(StrBuf *out, const char *text) {
 }
 
 static void put_quoted(StrBuf *out, const char *text) {
-    StrBuf escaped = {0};
-    strbuf_clear(&escaped);
-    escape_interpolation(&escaped, text);
     strbuf_putc(out, '"');
-    for (const char *at = escaped.text; *at; at++) {
+    for (const char *at = text; *at; at++) {
         if (*at == '"' || *at == '\\')
             strbuf_format(out, "\\%c", *at);
         else if ((unsigned char)*at < ' ' || *at == 0x7F)
@@ -38,17 +35,24 @@ static void put_quoted(StrBuf *out, const char *text) {
             strbuf_putc(out, *at);
     }
     strbuf_putc(out, '"');
-    strbuf_close(&escaped);
 }
 
 // Unquoted where no reader could take it for anything but this text.
-static void put_text(const Printer *printer, const char *text) {
+static void put_word(const Printer *printer, const char *text) {
     bool plain = isalpha((unsigned char)*text) || *text == '/';
     for (const char *at = text; *at && plain; at++) plain = isalnum((unsigned char)*at) || strchr("_./-", *at);
     if (plain && value_plain(printer->arena, text, (Origin){0})->kind == VALUE_TEXT)
         strbuf_puts(printer->out, text);
     else
         put_quoted(printer->out, text);
+}
+
+static void put_text(const Printer *printer, const char *text) {
+    StrBuf escaped = {0};
+    strbuf_clear(&escaped);
+    escape_interpolation(&escaped, text);
+    put_word(printer, escaped.text);
+    strbuf_close(&escaped);
 }
 
 // YAML 1.1 readers want a point in every real.
@@ -74,7 +78,7 @@ static void put_flow(const Printer *printer, const Value *value) {
         for (const Value *at = value->first; at; at = at->next) {
             if (at != value->first) strbuf_puts(out, ", ");
             if (at->key) {
-                put_text(printer, at->key);
+                put_word(printer, at->key);
                 strbuf_puts(out, ": ");
             }
             put_flow(printer, at);
@@ -135,7 +139,7 @@ static void put_map(const Printer *printer, const Value *map, const char *prefix
         if (!depth && map->first != at) strbuf_putc(printer->out, '\n');
         size_t start = printer->out->length;
         strbuf_format(printer->out, "%*s", 2 * depth, "");
-        put_text(printer, at->key);
+        put_word(printer, at->key); // keys are not interpolated
         bool block = at->kind == VALUE_MAP && at->first;
         strbuf_puts(printer->out, block ? ":" : ": ");
         if (!block) put_flow(printer, at);
