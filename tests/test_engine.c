@@ -1,18 +1,12 @@
 // The rollout engine: every way to schedule the same requests gives the same bits, which are those of a walk that knows
 // nothing of pages, batches and sharing.
-#include "model/score.h"
 #include "rollout/engine.h"
-#include "rollout/page_pool.h"
 #include "support/tiny_model.h"
 
 #include <math.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -381,101 +375,6 @@ static void test_garbage_in_pages_is_harmless(void **state) {
     }
 }
 
-static void test_page_pool_counts_users(void **state) {
-    (void)state;
-    Arena arena = {0};
-    PagePool pool = page_pool_open(&arena, 3);
-    assert_int_equal(pool.free_count, 3);
-    int32_t a = page_pool_take(&pool), b = page_pool_take(&pool);
-    assert_int_not_equal(a, b);
-    page_pool_share(&pool, a);
-    page_pool_share(&pool, a);
-    page_pool_give(&pool, a);
-    page_pool_give(&pool, a);
-    assert_int_equal(pool.free_count, 1);
-    page_pool_give(&pool, a);
-    assert_int_equal(pool.free_count, 2);
-    assert_int_equal(page_pool_take(&pool), a);
-    page_pool_reset(&pool);
-    assert_int_equal(pool.free_count, 3);
-    arena_close(&arena);
-}
-
-static void give_twice(PagePool *pool) {
-    int32_t page = page_pool_take(pool);
-    page_pool_give(pool, page);
-    page_pool_give(pool, page);
-}
-
-static void take_too_many(PagePool *pool) {
-    for (int i = 0; i < 3; i++) page_pool_take(pool);
-}
-
-static void share_free_page(PagePool *pool) {
-    page_pool_share(pool, 1);
-}
-
-static void test_page_pool_refuses_wrong_use(void **state) {
-    (void)state;
-    void (*const wrong[])(PagePool *) = {give_twice, take_too_many, share_free_page};
-    for (int i = 0; i < 3; i++) {
-        fflush(NULL);
-        pid_t child = fork();
-        if (child == 0) {
-            signal(SIGABRT, SIG_DFL);
-            if (!freopen("/dev/null", "w", stderr)) _exit(2);
-            Arena arena = {0};
-            PagePool pool = page_pool_open(&arena, 2);
-            wrong[i](&pool);
-            _exit(0);
-        }
-        int status = 0;
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-    }
-}
-
-// ---- log-probs
-
-static void assert_scored(TinyModel *model, const GenerationOptions *options) {
-    Arena arena = {0};
-    Error error;
-    Samples samples = generate_usual(model, options, &arena);
-    int64_t tokens = samples.offset[samples.count], answers = 0;
-    float *wanted = arena_array(&arena, float, tokens), *scores = arena_array(&arena, float, tokens);
-    for (int64_t b = 0; b < samples.count; b++)
-        for (int64_t t = samples.offset[b] + samples.prompt_length[b]; t < samples.offset[b + 1]; t++, answers++) {
-            wanted[t] = 1;
-            assert_true(isfinite(samples.generation_logprobs[t]) && samples.generation_logprobs[t] <= 0);
-        }
-    ScoreInput input = {.count = samples.count, .offset = samples.offset, .ids = samples.ids, .wanted = wanted};
-    if (!score_sequences(&model->resident, scores, &input, sampler_filter(options), 0, NULL, &error))
-        fail_msg("%s", error.text);
-    assert_true(answers > samples.count);
-    assert_same_floats(samples.generation_logprobs, scores, tokens);
-    arena_close(&arena);
-}
-
-static void test_scores_are_the_recorded_logprobs(void **state) {
-    (void)state;
-    static const DType outputs[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
-    for (int i = 0; i < 12; i++) {
-        TinyModel model;
-        PrecisionPolicy policy = {i & 1 ? DTYPE_BF16 : DTYPE_F32, outputs[i / 4]};
-        tiny_model_open(&model, i & 2 ? MODEL_QWEN2 : MODEL_LLAMA, policy, one_thread, ROWS);
-        static const double temperatures[] = {0, 0.7, 1, 1.3};
-        for (int t = 0; t < 4; t++)
-            for (int filtered = 0; filtered < 3; filtered++) {
-                GenerationOptions options = usual();
-                options.temperature = temperatures[t];
-                options.top_p = filtered ? 0.9 : 1;
-                options.top_k = filtered == 2 ? 20 : 0;
-                assert_scored(&model, &options);
-            }
-        tiny_model_close(&model);
-    }
-}
-
 // ---- ends of answers
 
 static void test_stop_ids(void **state) {
@@ -618,6 +517,26 @@ static void test_answers_can_be_read_while_they_grow(void **state) {
     arena_close(&arena);
 }
 
+// A model whose numbers are lost answers something, without a crash, and the log-probs tell.
+static void test_a_broken_model_does_not_break_the_engine(void **state) {
+    (void)state;
+    TinyModel model;
+    Arena arena = {0};
+    tiny_model_open(&model, MODEL_QWEN2, bf16, one_thread, ROWS);
+    for (int64_t i = 0; i < TINY_VOCABULARY * 40; i++)
+        dtype_store(model.resident.embedding_VD.data, DTYPE_BF16, i, NAN);
+    for (int filtered = 0; filtered < 2; filtered++) {
+        GenerationOptions options = usual();
+        options.top_p = filtered ? 0.9 : 1;
+        Samples samples = generate_usual(&model, &options, &arena);
+        for (int64_t t = 0; t < samples.offset[samples.count]; t++)
+            assert_in_range(samples.ids[t], 0, TINY_VOCABULARY - 1);
+        assert_true(isnan(samples.generation_logprobs[samples.offset[1] - 1]));
+    }
+    tiny_model_close(&model);
+    arena_close(&arena);
+}
+
 // The plan device makes the same allocations as a run in which every answer reaches its limit.
 static void test_plan_takes_the_same_memory(void **state) {
     (void)state;
@@ -647,88 +566,6 @@ static void test_plan_takes_the_same_memory(void **state) {
     arena_close(&arena);
 }
 
-// ---- refusals
-
-static void assert_refused(TinyModel *model, GenerationOptions options, const char *part) {
-    Error error = {{0}};
-    Engine *engine = (Engine *)model;
-    assert_false(engine_open(&engine, &model->resident, &options, NULL, 0, &error));
-    assert_null(engine);
-    if (!strstr(error.text, part)) fail_msg("\"%s\" lacks \"%s\"", error.text, part);
-}
-
-static void test_options_are_refused(void **state) {
-    (void)state;
-    TinyModel model;
-    tiny_model_open(&model, MODEL_LLAMA, fp32, one_thread, ROWS);
-    static const struct {
-        size_t place;
-        int64_t value;
-        const char *part;
-    } integers[] = {{offsetof(GenerationOptions, max_new_tokens), 0, "max_new_tokens: 0"},
-                    {offsetof(GenerationOptions, max_new_tokens), INT64_MAX, "max_new_tokens"},
-                    {offsetof(GenerationOptions, max_length), 1, "max_model_len: 1"},
-                    {offsetof(GenerationOptions, max_length), TINY_POSITIONS + 1, "192 positions"},
-                    {offsetof(GenerationOptions, top_k), -1, "top_k: -1"},
-                    {offsetof(GenerationOptions, max_sequences), 0, "max_sequences"},
-                    {offsetof(GenerationOptions, max_sequences), INT32_MAX, "max_sequences"},
-                    {offsetof(GenerationOptions, prefill_chunk), -5, "prefill_chunk: -5"},
-                    {offsetof(GenerationOptions, kv_cache_tokens), -1, "kv_cache_tokens: -1"},
-                    {offsetof(GenerationOptions, kv_cache_tokens), 15, "kv_cache_tokens: 15"},
-                    {offsetof(GenerationOptions, kv_cache_tokens), INT64_MAX, "kv_cache_tokens"}};
-    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++) {
-        GenerationOptions options = usual();
-        memcpy((char *)&options + integers[i].place, &integers[i].value, sizeof integers[i].value);
-        assert_refused(&model, options, integers[i].part);
-    }
-    static const double temperatures[] = {-1, 1e-5, 1e30, NAN, INFINITY}, top_ps[] = {0, -0.1, 1.1, NAN, 1e-300};
-    for (int i = 0; i < 5; i++) {
-        GenerationOptions options = usual();
-        options.temperature = temperatures[i];
-        assert_refused(&model, options, "policy.generation.temperature");
-        options = usual();
-        options.top_p = top_ps[i];
-        assert_refused(&model, options, "policy.generation.top_p");
-    }
-    GenerationOptions options = usual();
-    options.stop_count = GENERATION_MAX_STOP_IDS + 1;
-    assert_refused(&model, options, "stop_token_ids");
-    tiny_model_close(&model);
-}
-
-static void test_requests_are_refused(void **state) {
-    (void)state;
-    Error error;
-    Engine *engine;
-    TinyModel model;
-    tiny_model_open(&model, MODEL_LLAMA, fp32, one_thread, ROWS);
-    GenerationOptions options = usual();
-    assert_true(engine_open(&engine, &model.resident, &options, NULL, 0, &error));
-    int32_t ids[60] = {1, 2, 3}, beyond[] = {1, TINY_VOCABULARY}, below[] = {-1};
-    const EngineRequest good = {.ids = ids, .count = 3, .prompt = 8, .samples = 1};
-    const struct {
-        EngineRequest request;
-        const char *part;
-    } wrong[] = {{{.ids = ids, .count = 0, .prompt = 17, .samples = 1}, "prompt 17 is empty"},
-                 {{.ids = ids, .count = 60, .prompt = 17, .samples = 1}, "prompt 17 has 60 tokens"},
-                 {{.ids = beyond, .count = 2, .prompt = 17, .samples = 1}, "token 1 has the id 131"},
-                 {{.ids = below, .count = 1, .prompt = 17, .samples = 1}, "token 0 has the id -1"},
-                 {{.ids = ids, .count = 3, .prompt = 17, .samples = 0}, "prompt 17: 0 samples"},
-                 {{.ids = ids, .count = 3, .prompt = 8, .samples = 1}, "prompt 8 is asked for twice"}};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        EngineRequest requests[] = {good, wrong[i].request};
-        assert_false(engine_start(engine, requests, 2, run, &error));
-        if (!strstr(error.text, wrong[i].part)) fail_msg("\"%s\" lacks \"%s\"", error.text, wrong[i].part);
-        assert_false(engine_step(engine)); // nothing was begun
-    }
-    assert_true(engine_start(engine, &good, 1, run, &error));
-    while (engine_step(engine)) {
-    }
-    engine_close(engine);
-    engine_close(NULL);
-    tiny_model_close(&model);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_answers_are_those_of_the_plain_road),
@@ -739,16 +576,12 @@ int main(void) {
         cmocka_unit_test(test_small_cache_only_delays),
         cmocka_unit_test(test_samples_share_the_pages_of_their_prompt),
         cmocka_unit_test(test_garbage_in_pages_is_harmless),
-        cmocka_unit_test(test_page_pool_counts_users),
-        cmocka_unit_test(test_page_pool_refuses_wrong_use),
-        cmocka_unit_test(test_scores_are_the_recorded_logprobs),
         cmocka_unit_test(test_stop_ids),
         cmocka_unit_test(test_one_token_answers_and_no_requests),
         cmocka_unit_test(test_coordinates_make_the_numbers),
         cmocka_unit_test(test_answers_can_be_read_while_they_grow),
+        cmocka_unit_test(test_a_broken_model_does_not_break_the_engine),
         cmocka_unit_test(test_plan_takes_the_same_memory),
-        cmocka_unit_test(test_options_are_refused),
-        cmocka_unit_test(test_requests_are_refused),
     };
     return cmocka_run_group_tests_name("engine", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-// The trainer finds for every sampled token the very log-prob that the sampler recorded.
+// Scoring and the trainer find for every sampled token the very log-prob that the sampler recorded.
 #include "model/score.h"
 #include "rollout/engine.h"
 #include "support/tiny_model.h"
@@ -151,6 +151,48 @@ static void test_no_error_on_any_instruction_set(void **state) {
     }
 }
 
+static void assert_scored(TinyModel *model, const GenerationOptions *options) {
+    Arena arena = {0};
+    Error error;
+    Samples samples = sample(model, options, 0, &arena);
+    TrainBatch batch = batch_of(&samples, &arena);
+    int64_t tokens = samples.offset[samples.count], answers = 0;
+    float *scores = arena_array(&arena, float, tokens);
+    ScoreInput input = {.count = samples.count, .offset = samples.offset, .ids = samples.ids, .wanted = batch.mask};
+    if (!score_sequences(&model->resident, scores, &input, sampler_filter(options), 0, NULL, &error))
+        fail_msg("%s", error.text);
+    for (int64_t t = 0; t < tokens; t++) {
+        float recorded = samples.generation_logprobs[t];
+        answers += batch.mask[t] != 0;
+        assert_true(isfinite(recorded) && recorded <= 0);
+        assert_int_equal(dtype_bits(scores[t]), dtype_bits(recorded));
+    }
+    assert_true(answers > samples.count);
+    arena_close(&arena);
+}
+
+static void test_scores_are_the_recorded_logprobs(void **state) {
+    (void)state;
+    static const DType outputs[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
+    static const double temperatures[] = {0, 0.7, 1, 1.3};
+    for (int i = 0; i < 12; i++) {
+        TinyModel model;
+        PrecisionPolicy policy = {i & 1 ? DTYPE_BF16 : DTYPE_F32, outputs[i / 4]};
+        tiny_model_open(&model, i & 2 ? MODEL_QWEN2 : MODEL_LLAMA, policy, (OpsOptions){.threads = 1}, ROWS);
+        for (int k = 0; k < 12; k++) {
+            GenerationOptions options = {.max_new_tokens = 20,
+                                         .temperature = temperatures[k % 4],
+                                         .top_p = k < 4 ? 1 : 0.9,
+                                         .top_k = k < 8 ? 0 : 20,
+                                         .max_length = 60,
+                                         .max_sequences = 9,
+                                         .prefill_chunk = 40};
+            assert_scored(&model, &options);
+        }
+        tiny_model_close(&model);
+    }
+}
+
 // Sampled on one instruction set and team, trained on another.
 static void test_no_error_across_machines(void **state) {
     (void)state;
@@ -206,6 +248,7 @@ static void test_the_error_is_measured(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_scores_are_the_recorded_logprobs),
         cmocka_unit_test(test_no_error_in_any_precision),
         cmocka_unit_test(test_no_error_on_any_instruction_set),
         cmocka_unit_test(test_no_error_across_machines),
