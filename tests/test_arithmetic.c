@@ -159,11 +159,11 @@ static void test_tasks_that_cannot_be_are_refused(void **state) {
     refused(options_of("", 0, 9, 0, 9, 0), "data.train.operations: 0");
     refused(options_of("/", 0, 9, 0, 9, 0), "\"/\": expected");
     refused(options_of("+-+", 0, 9, 0, 9, 0), "\"+\" is there twice");
-    refused(options_of("+", 9, 0, 0, 9, 0), "data.train.left_min: 9: expected at most data.train.left_max (0)");
-    refused(options_of("+", 0, 9, 4, 3, 0), "data.train.right_min: 4");
+    refused(options_of("+", 9, 0, 0, 9, 0), "data.train.left: [9, 0]: expected the least number first");
+    refused(options_of("+", 0, 9, 4, 3, 0), "data.train.right: [4, 3]");
     refused(options_of("+", 0, 9, 0, 9, 100), "data.train.split_validation_size: 100");
     refused(options_of("+", 0, 9, 0, 9, -1), "data.train.split_validation_size: -1");
-    refused(options_of("+", INT64_MIN, INT64_MAX, 0, 0, 0), "data.train.left_max");
+    refused(options_of("+", INT64_MIN, INT64_MAX, 0, 0, 0), "too long");
     refused(options_of("+", 0, INT64_MAX - 1, 0, 9, 0), "64 bits");
     refused(options_of("*", -1, 0, INT64_MIN, INT64_MIN, 0), "64 bits");
     refused(options_of("-", 0, INT64_MAX / 4, 0, INT64_MAX / 4, 0), "2^62");

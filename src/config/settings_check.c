@@ -59,6 +59,7 @@ static bool check_batches(const Check *check) {
 static bool check_loss(const Check *check) {
     const LossOptions *loss = &check->settings->loss_fn;
     if (!loss_options_check(loss, check->error)) return with_place(check);
+    if (!advantage_options_check(&check->settings->adv_estimator, check->error)) return with_place(check);
     if (check->settings->grpo.skip_reference_policy_logprobs_calculation && loss->reference_policy_kl_penalty != 0)
         return refuse(check, "grpo.skip_reference_policy_logprobs_calculation",
                       "true needs loss_fn.reference_policy_kl_penalty 0; it is %g", loss->reference_policy_kl_penalty);

@@ -33,11 +33,11 @@ static bool check_operations(const ArithmeticOptions *options, Error *error) {
 // Numbers from least to most, in *count.
 static bool check_range(int64_t *count, const char *side, int64_t least, int64_t most, Error *error) {
     if (least > most)
-        return error_set(error, "data.train.%s_min: %lld: expected at most data.train.%s_max (%lld)", side,
-                         (long long)least, side, (long long)most);
+        return error_set(error, "data.train.%s: [%lld, %lld]: expected the least number first", side, (long long)least,
+                         (long long)most);
     if (__builtin_sub_overflow(most, least, count) || __builtin_add_overflow(*count, 1, count))
-        return error_set(error, "data.train.%s_max: %lld: the range from %lld is too long", side, (long long)most,
-                         (long long)least);
+        return error_set(error, "data.train.%s: [%lld, %lld]: the range is too long", side, (long long)least,
+                         (long long)most);
     return true;
 }
 
@@ -48,7 +48,7 @@ static bool check_answers(const ArithmeticOptions *options, Error *error) {
             int64_t left = corner & 1 ? options->left_max : options->left_min, answer;
             int64_t right = corner & 2 ? options->right_max : options->right_min;
             if (!calculate(&answer, options->operations[i], left, right))
-                return error_set(error, "data.train.left_max: the answer of %lld %c %lld needs more than 64 bits",
+                return error_set(error, "data.train.left: the answer of %lld %c %lld needs more than 64 bits",
                                  (long long)left, options->operations[i], (long long)right);
         }
     return true;
