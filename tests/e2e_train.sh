@@ -56,7 +56,10 @@ done
 tries=0
 while [ ! -d "$work/killed/step_6" ] && [ $tries -lt 60 ]; do
     tries=$((tries + 1))
-    train killed llama & pid=$!
+    # The program itself in the background, not a subshell around it: the signal must reach it.
+    "$whet" train "$work/recipe.yaml" policy.model_name="$work/llama" logger.log_dir="$work/killed/logs" \
+        checkpointing.checkpoint_dir="$work/killed" --quiet &
+    pid=$!
     sleep 0.$((tries * 37 % 90 + 5))
     kill -9 $pid 2>/dev/null; wait $pid 2>/dev/null
 done

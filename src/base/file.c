@@ -5,6 +5,7 @@
 #include <ftw.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -113,6 +114,19 @@ bool file_write(const char *path, const void *data, size_t size, Error *error) {
         return false;
     }
     return sync_parent(path, error);
+}
+
+bool file_lock(int *descriptor, const char *path, Error *error) {
+    *descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (*descriptor < 0) return fail(error, path, "open");
+    if (flock(*descriptor, LOCK_EX | LOCK_NB) == 0) return true;
+    file_unlock(descriptor);
+    return error_set(error, "%s: another run is using this folder", path);
+}
+
+void file_unlock(int *descriptor) {
+    if (*descriptor >= 0) close(*descriptor);
+    *descriptor = -1;
 }
 
 bool file_append_line(const char *path, const char *line, Error *error) {

@@ -26,5 +26,9 @@ bool file_make_folders(const char *path, Error *error);           // like mkdir 
 bool file_sync(const char *path, Error *error);                   // fsync of a file or folder by name
 bool file_rename(const char *from, const char *to, Error *error); // rename, then fsync of to's folder
 bool file_exchange(const char *one, const char *other,
-                   Error *error);                      // swaps two names at once, then fsync of other's folder
+                   Error *error); // swaps two names at once, then fsync of other's folder
+// Takes path (made when needed) for this process alone, until file_unlock or its end, however it ends. Refuses when another
+// process has it.
+bool file_lock(int *descriptor, const char *path, Error *error);
+void file_unlock(int *descriptor);                     // accepts -1; leaves -1
 bool file_remove_tree(const char *path, Error *error); // a missing path is fine; never follows links

@@ -265,7 +265,7 @@ bool architecture_from_json(Architecture *architecture, const json_t *config, co
 static bool check_rope(const RopeOptions *rope, const char *source, Error *error) {
     if (!(rope->theta > 0 && rope->theta <= 1e12))
         return error_set(error, "%s: rope_theta is %g, expected a number over 0 and at most 1e12", source, rope->theta);
-    if (!(rope->factor > 0 && rope->factor <= 1e6))
+    if (rope->scaling != ROPE_PLAIN && !(rope->factor > 0 && rope->factor <= 1e6))
         return error_set(error, "%s: rope scaling factor is %g, expected over 0 and at most 1e6", source, rope->factor);
     if (rope->scaling != ROPE_LLAMA3) return true;
     if (!(rope->low_freq_factor > 0 && rope->high_freq_factor > rope->low_freq_factor && rope->high_freq_factor <= 1e6))

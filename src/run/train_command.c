@@ -26,19 +26,35 @@ static bool write_config(const Settings *settings, Error *error) {
     return good;
 }
 
+// One run at a time in a folder: a second one would write between the lines of the first.
+static bool lock_folder(int *lock, const char *folder, Error *error) {
+    Arena arena = {0};
+    bool good = file_make_folders(folder, error) && file_lock(lock, arena_format(&arena, "%s/.lock", folder), error);
+    arena_close(&arena);
+    return good;
+}
+
+static bool lock_run(int locks[2], const Settings *settings, Error *error) {
+    const char *logs = settings->logger.log_dir, *checkpoints = settings->checkpointing.checkpoint_dir;
+    bool same = !settings->checkpointing.enabled || !strcmp(logs, checkpoints);
+    return lock_folder(&locks[0], logs, error) && (same || lock_folder(&locks[1], checkpoints, error));
+}
+
 static bool run_train(const Arguments *arguments, Error *error) {
     Arena arena = {0};
     Settings *settings;
     Trainer trainer = {0};
+    int locks[2] = {-1, -1};
     bool good = load(&settings, arguments, &arena, error);
     if (good) {
         if (command_switch(arguments, "--quiet")) log_set_level(LOG_WARNINGS);
         if (command_switch(arguments, "--verbose")) log_set_level(LOG_VERBOSE);
         settings_log_notes(settings);
-        good = trainer_open(&trainer, settings, error) && write_config(settings, error) &&
-               environment_write(&trainer, error) && grpo_train(&trainer, error);
+        good = lock_run(locks, settings, error) && trainer_open(&trainer, settings, error) &&
+               write_config(settings, error) && environment_write(&trainer, error) && grpo_train(&trainer, error);
     }
     trainer_close(&trainer);
+    for (int i = 0; i < 2; i++) file_unlock(&locks[i]);
     arena_close(&arena);
     return good;
 }
