@@ -41,7 +41,6 @@ ifndef VERBOSE
 endif
 
 # One kernel body, built once per instruction set and chosen at run time (src/ops/kernels.h).
-$(BUILD)/ops/kernels_scalar.o: override CFLAGS += -O3
 $(BUILD)/ops/kernels_avx2.o: override CFLAGS += -O3 -mavx2 -mfma -mf16c
 $(BUILD)/ops/kernels_avx512.o: override CFLAGS += -O3 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl
 $(BUILD)/model/dequantize.o: override CFLAGS += -O3
@@ -86,6 +85,12 @@ fixtures: $(BUILD)/fixtures
 ulp: $(BUILD)/tests/test_vmath
 	$(BUILD)/tests/test_vmath all
 
+# Speed of matrix products as a share of this machine's measured peak. Not part of the tests.
+bench-gemm: $(BUILD)/tests/bench_gemm
+	$(BUILD)/tests/bench_gemm $(BENCH)
+$(BUILD)/tests/bench_gemm: $(BUILD)/tests/bench_gemm.o $(BUILD)/libwhet.a
+	$(CC) $(SANITIZE_FLAGS) -pthread -o $@ $^ $(PACKAGE_LIBS) -lm
+
 # A room includes itself and the rooms above it in ROOMS, never below; file stems are unique.
 layers:
 	@sh scripts/layers $(ROOMS)
@@ -103,5 +108,5 @@ format-check:
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: ulp all test tests fixtures layers banned format format-check clean
+.PHONY: ulp bench-gemm all test tests fixtures layers banned format format-check clean
 -include $(OBJECTS:.o=.d) $(TESTS:=.d) $(HELPERS:.o=.d) $(FIXTURE_OBJECTS:.o=.d)

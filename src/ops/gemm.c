@@ -6,12 +6,12 @@
 // and B into the scratch (first tasks), then multiplies (second tasks). Chains that go on into the next block of k wait in
 // fp32: in C itself, or, when C is narrower, in the scratch's third part.
 enum {
-    K_BLOCK = 640,
     A_FLOATS = 3 << 18,
     B_FLOATS = 1 << 20,
     PARTIAL_FLOATS = 1 << 20,
     SCRATCH_FLOATS = A_FLOATS + B_FLOATS + PARTIAL_FLOATS,
-    PANELS_FLOATS = 1 << 16, // what a task keeps of B in its core's cache
+    CACHE_FLOATS = 1 << 16, // what a task keeps of A or B in its core's cache
+    K_TASK = 16,            // rows of lines that lie side by side: of one packing task
     TASKS_A_THREAD = 6
 };
 
@@ -22,11 +22,8 @@ Tensor gemm_scratch(Device *device) {
 typedef struct Round {
     const Gemm *gemm;
     const Kernels *kernels;
-    float *a, *b;        // packed lines
-    int64_t row, column; // of C, where the round starts
-    int64_t k_first;
-    int64_t a_tasks, b_tasks; // packing: tasks of tiles, then tasks of one panel each
-    int64_t a_task_tiles;
+    GemmPack a, b;
+    int64_t a_tasks, b_tasks, a_task_pieces;          // packing
     int64_t panels, panel_step, tile_step, row_steps; // multiplying: a task is a rectangle of panels and tiles
     GemmBlock block;
 } Round;
@@ -39,23 +36,33 @@ static int64_t steps(int64_t count, int64_t step) {
     return (count + step - 1) / step;
 }
 
+// Lines side by side are packed by rows of k, others by pieces.
+static int64_t pack_tasks(const GemmPack *pack, int64_t task_pieces) {
+    return pack->lines->order == GEMM_K_OUTER ? steps(pack->k, K_TASK) : steps(pack->pieces, task_pieces);
+}
+
+static void pack_part(const Kernels *kernels, GemmPack pack, int64_t task_pieces, int64_t index) {
+    if (pack.lines->order == GEMM_K_OUTER) {
+        pack.k_from = index * K_TASK;
+        pack.k_to = least(pack.k_from + K_TASK, pack.k);
+        pack.piece_first = 0;
+        pack.piece_last = pack.pieces;
+    } else {
+        pack.k_from = 0;
+        pack.k_to = pack.k;
+        pack.piece_first = index * task_pieces;
+        pack.piece_last = least(pack.piece_first + task_pieces, pack.pieces);
+    }
+    kernels->gemm_pack(&pack);
+}
+
 static void pack_task(void *context, int64_t index, int worker) {
     (void)worker;
     const Round *round = context;
-    const GemmBlock *block = &round->block;
-    if (index >= round->a_tasks) {
-        int64_t panel = index - round->a_tasks, first = panel * GEMM_PANEL;
-        round->kernels->gemm_pack(round->b + first * block->k, DTYPE_F32, &round->gemm->b, round->column + first,
-                                  least(GEMM_PANEL, block->columns - first), GEMM_PANEL, round->k_first, block->k);
-        return;
-    }
-    int64_t last = least((index + 1) * round->a_task_tiles, block->tiles);
-    for (int64_t tile = index * round->a_task_tiles; tile < last; tile++) {
-        int64_t first = gemm_tile_start(block->rows, block->tiles, tile);
-        int64_t rows = gemm_tile_start(block->rows, block->tiles, tile + 1) - first;
-        round->kernels->gemm_pack(round->a + first * block->k, DTYPE_F32, &round->gemm->a, round->row + first, rows,
-                                  rows, round->k_first, block->k);
-    }
+    if (index < round->a_tasks)
+        pack_part(round->kernels, round->a, round->a_task_pieces, index);
+    else
+        pack_part(round->kernels, round->b, 1, index - round->a_tasks);
 }
 
 static void multiply_task(void *context, int64_t index, int worker) {
@@ -70,32 +77,26 @@ static void multiply_task(void *context, int64_t index, int worker) {
     round->kernels->gemm_block(&block);
 }
 
-// Cuts the round into rectangles that are small enough to keep all threads busy to the end.
+// Cuts the round into rectangles that are small enough for the caches, and to keep all threads busy to the end.
 static void cut_tasks(Round *round, int threads) {
     GemmBlock *block = &round->block;
-    round->panels = steps(block->columns, GEMM_PANEL);
-    round->panel_step = least(PANELS_FLOATS / (GEMM_PANEL * (block->k + 1)) + 1, round->panels);
-    if (threads == 1) {
-        round->tile_step = block->tiles;
-        round->row_steps = 1;
-        return;
-    }
-    int64_t wanted = (int64_t)threads * TASKS_A_THREAD;
+    int64_t wanted = threads > 1 ? (int64_t)threads * TASKS_A_THREAD : 1, depth = block->k ? block->k : 1;
+    round->panels = steps(block->columns, block->panel);
+    round->panel_step = least(CACHE_FLOATS / (block->panel * depth) + 1, round->panels);
     while (round->panel_step > 1 && steps(round->panels, round->panel_step) * block->tiles < wanted)
         round->panel_step = (round->panel_step + 1) / 2;
     int64_t across = steps(round->panels, round->panel_step);
-    round->row_steps = least(steps(wanted, across), block->tiles);
-    round->tile_step = steps(block->tiles, round->row_steps);
+    int64_t down = steps(wanted, across), cached = steps(block->rows * depth, CACHE_FLOATS);
+    round->tile_step = steps(block->tiles, down > cached ? down : cached);
     round->row_steps = steps(block->tiles, round->tile_step);
 }
 
 static void run_round(Ops *ops, Round *round, bool pack_a, bool pack_b) {
-    GemmBlock *block = &round->block;
     int threads = team_size(ops->team);
-    round->a_task_tiles = steps(block->tiles, (int64_t)threads * TASKS_A_THREAD);
-    round->a_tasks = pack_a ? steps(block->tiles, round->a_task_tiles) : 0;
+    round->a_task_pieces = steps(round->a.pieces, (int64_t)threads * TASKS_A_THREAD);
+    round->a_tasks = pack_a ? pack_tasks(&round->a, round->a_task_pieces) : 0;
+    round->b_tasks = pack_b ? pack_tasks(&round->b, 1) : 0;
     cut_tasks(round, threads);
-    round->b_tasks = pack_b ? round->panels : 0;
     team_run(ops->team, round->a_tasks + round->b_tasks, pack_task, round);
     team_run(ops->team, steps(round->panels, round->panel_step) * round->row_steps, multiply_task, round);
 }
@@ -109,12 +110,12 @@ void gemm_run(Ops *ops, const Gemm *gemm) {
     ops->flops += 2 * (uint64_t)gemm->m * (uint64_t)gemm->n * (uint64_t)gemm->k;
     if (!ops_runs(ops) || !gemm->m || !gemm->n) return;
     float *scratch = ops->packs.data, *partial = scratch + A_FLOATS + B_FLOATS;
-    int64_t tile_rows = ops->kernels->gemm_tile_rows();
-    bool few = gemm->m <= tile_rows; // one tile high: panels are read once, so packing them again would not pay
-    bool direct = gemm->b.order == GEMM_PANELS && (few || gemm->b.dtype == DTYPE_F32);
+    GemmSizes sizes = ops->kernels->gemm_sizes();
+    bool few = gemm->m <= sizes.tile_rows; // one tile high: panels are read once, so packing them again would not pay
+    bool direct = gemm->b.order == GEMM_PANELS && (few || (gemm->b.dtype == DTYPE_F32 && sizes.panel == GEMM_PANEL));
     bool narrow = gemm->dtype != DTYPE_F32;
 
-    int64_t k_most = few && direct ? A_FLOATS / gemm->m : K_BLOCK;
+    int64_t k_most = few && direct ? A_FLOATS / gemm->m : sizes.k_block;
     int64_t k_blocks = steps(gemm->k, k_most);
     if (!k_blocks) k_blocks = 1;
     int64_t k_step = steps(gemm->k, k_blocks), k_cost = k_step ? k_step : 1;
@@ -123,33 +124,37 @@ void gemm_run(Ops *ops, const Gemm *gemm) {
     if (!direct) n_step = least(n_step, B_FLOATS / k_cost / GEMM_PANEL * GEMM_PANEL);
     if (narrow && k_blocks > 1) n_step = least(n_step, PARTIAL_FLOATS / m_step / GEMM_PANEL * GEMM_PANEL);
 
-    Round round = {.gemm = gemm, .kernels = ops->kernels, .a = scratch, .b = scratch + A_FLOATS};
+    Round round = {.gemm = gemm, .kernels = ops->kernels};
     bool a_once = k_blocks == 1 && m_step == gemm->m; // A's lines stay packed for all columns
     for (int64_t column = 0; column < gemm->n; column += n_step) {
         for (int64_t row = 0; row < gemm->m; row += m_step) {
             for (int64_t k_block = 0; k_block < k_blocks; k_block++) {
                 bool first = k_block == 0, last = k_block == k_blocks - 1;
                 int64_t k_first = k_block * k_step, rows = least(m_step, gemm->m - row);
-                round.row = row;
-                round.column = column;
-                round.k_first = k_first;
+                int64_t depth = least(k_step, gemm->k - k_first), columns = least(n_step, gemm->n - column);
+                int64_t tiles = gemm_tiles(rows, sizes.tile_rows), panels = steps(columns, sizes.panel);
+                round.a = (GemmPack){&gemm->a, row, rows, tiles, 0, k_first, depth, scratch, DTYPE_F32, 0, 0, 0, 0};
+                round.b = (GemmPack){&gemm->b,           column,    columns, panels, sizes.panel, k_first, depth,
+                                     scratch + A_FLOATS, DTYPE_F32, 0,       0,      0,           0};
                 GemmBlock *block = &round.block;
                 *block = (GemmBlock){.rows = rows,
-                                     .tiles = gemm_tiles(rows, tile_rows),
-                                     .columns = least(n_step, gemm->n - column),
-                                     .k = least(k_step, gemm->k - k_first),
-                                     .a = round.a,
-                                     .b = round.b,
+                                     .tiles = tiles,
+                                     .columns = columns,
+                                     .k = depth,
+                                     .a = scratch,
+                                     .b = scratch + A_FLOATS,
                                      .b_dtype = DTYPE_F32,
+                                     .b_stride = depth * sizes.panel,
+                                     .panel = sizes.panel,
                                      .bias_dtype = gemm->bias_dtype,
                                      .dtype = gemm->dtype,
                                      .c_stride = gemm->n};
-                block->b_stride = block->k * GEMM_PANEL;
                 if (direct) {
                     int64_t line = column / GEMM_PANEL * gemm->b.stride + k_first;
                     block->b = element(gemm->b.data, gemm->b.dtype, line * GEMM_PANEL);
                     block->b_dtype = gemm->b.dtype;
                     block->b_stride = gemm->b.stride * GEMM_PANEL;
+                    block->panel = GEMM_PANEL;
                 }
                 void *c = (void *)element(gemm->c, gemm->dtype, row * gemm->n + column);
                 block->to = narrow ? partial : c;

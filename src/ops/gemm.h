@@ -3,7 +3,7 @@
 #pragma once
 #include "ops/ops.h"
 
-enum { GEMM_PANEL = 32 }; // columns of C whose k-lines lie side by side in a packed block of B
+enum { GEMM_PANEL = 32 }; // lines that linear_pack lays side by side
 
 typedef enum GemmOrder {
     GEMM_K_INNER, // element (line, k) is data[line·stride + k]
@@ -32,6 +32,13 @@ typedef struct Gemm {
 void gemm_run(Ops *ops, const Gemm *gemm);
 Tensor gemm_scratch(Device *device); // memory of the packed blocks, for ops_open
 
+// What suits an instruction set.
+typedef struct GemmSizes {
+    int64_t tile_rows; // most rows of a tile
+    int64_t panel;     // columns of a panel in the scratch: 16 or 32
+    int64_t k_block;   // most k of a round
+} GemmSizes;
+
 // How m rows are cut into tiles: as few as tiles of at most `most` rows allow, as even as possible.
 static inline int64_t gemm_tiles(int64_t m, int64_t most) {
     return (m + most - 1) / most;
@@ -41,21 +48,34 @@ static inline int64_t gemm_tile_start(int64_t m, int64_t tiles, int64_t tile) {
     return tile * rows + (tile < larger ? tile : larger);
 }
 
+// Lines that are packed piece by piece: the piece that starts at line s lies at out + s·k, as [k][its lines].
+typedef struct GemmPack {
+    const GemmLines *lines;
+    int64_t first, count; // lines
+    int64_t pieces,
+        width; // width 0: tiles (gemm_tile_start); else panels of so many lines, the last filled up with zeros
+    int64_t k_first, k;
+    void *out;
+    DType dtype;                     // of out
+    int64_t piece_first, piece_last; // what one call packs
+    int64_t k_from, k_to;            // within 0..k
+} GemmPack;
+
 // What one call of the inner loops computes: a rectangle of tiles of C, over one block of k.
 typedef struct GemmBlock {
-    int64_t rows, tiles;           // of C in this round, and their number of tiles
-    int64_t tile_first, tile_last; // tiles of this call
-    int64_t columns;               // of C in this round
+    int64_t rows, tiles; // of C in this round
+    int64_t tile_first, tile_last;
+    int64_t columns; // of C in this round
     int64_t panel_first, panel_last;
     int64_t k;
-    const float *a; // packed: the tile that starts at row r is at a + r·k, as [k][rows of the tile]
-    const void *b;  // packed: [k][32] of panel p is at element p·b_stride
+    const float *a; // packed tiles
+    const void *b;  // panel p, as [k][panel], is at element p·b_stride
     DType b_dtype;
-    int64_t b_stride;
+    int64_t b_stride, panel;
     const float *from;      // chains go on from here, or NULL: from 0
     float *to;              // where chains that are not finished go; may be from
     int64_t partial_stride; // of from and to
-    void *c;                // where finished chains go, or NULL
+    void *c;                // where finished chains go, or NULL: to `to`
     DType dtype;
     int64_t c_stride;
     const void *bias; // of the round's first column

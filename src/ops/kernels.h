@@ -41,10 +41,9 @@ typedef struct AttentionBlock {
 
 // ENTRY(result, name, (arguments)): one line a kernel.
 #define GEMM_KERNELS(ENTRY)                                                                                            \
-    ENTRY(int64_t, gemm_tile_rows, (void))                                                                             \
-    ENTRY(void, gemm_pack,                                                                                             \
-          (void *out, DType dtype, const GemmLines *lines, int64_t first, int64_t count, int64_t width,                \
-           int64_t k_first, int64_t k))                                                                                \
+    ENTRY(double, gemm_peak, (float *out, int64_t repeats))                                                            \
+    ENTRY(GemmSizes, gemm_sizes, (void))                                                                               \
+    ENTRY(void, gemm_pack, (const GemmPack *pack))                                                                     \
     ENTRY(void, gemm_block, (const GemmBlock *block))                                                                  \
     ENTRY(void, gemm_column_sums,                                                                                      \
           (float *sums, const void *rows, DType dtype, int64_t stride, int64_t count, int64_t columns))

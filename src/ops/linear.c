@@ -27,17 +27,16 @@ static int64_t panels_of(const LinearWeight *weight) {
 
 typedef struct PackJob {
     const Kernels *kernels;
-    const LinearWeight *weight;
-    GemmLines lines;
+    GemmPack pack;
 } PackJob;
 
 static void pack_task(void *context, int64_t panel, int worker) {
     (void)worker;
     const PackJob *job = context;
-    const LinearWeight *weight = job->weight;
-    int64_t first = panel * GEMM_PANEL, count = weight->n - first < GEMM_PANEL ? weight->n - first : GEMM_PANEL;
-    char *out = (char *)weight->panels.data + (size_t)(first * weight->k) * dtype_size(weight->panels.dtype);
-    job->kernels->gemm_pack(out, weight->panels.dtype, &job->lines, first, count, GEMM_PANEL, 0, weight->k);
+    GemmPack pack = job->pack;
+    pack.piece_first = panel;
+    pack.piece_last = panel + 1;
+    job->kernels->gemm_pack(&pack);
 }
 
 void linear_pack(Ops *ops, LinearWeight *weight, MemoryTag tag) {
@@ -45,9 +44,16 @@ void linear_pack(Ops *ops, LinearWeight *weight, MemoryTag tag) {
     DType dtype = weight->rows.dtype;
     weight->panels = DEVICE_TENSOR_RAW(&ops->device, tag, dtype, panels_of(weight), weight->k, GEMM_PANEL);
     if (!ops_runs(ops)) return;
-    PackJob job = {.kernels = ops->kernels,
-                   .weight = weight,
-                   .lines = {weight->rows.data, dtype, GEMM_K_INNER, weight->k}};
+    GemmLines lines = {weight->rows.data, dtype, GEMM_K_INNER, weight->k};
+    PackJob job = {ops->kernels,
+                   {.lines = &lines,
+                    .count = weight->n,
+                    .pieces = panels_of(weight),
+                    .width = GEMM_PANEL,
+                    .k = weight->k,
+                    .out = weight->panels.data,
+                    .dtype = dtype,
+                    .k_to = weight->k}};
     team_run(ops->team, panels_of(weight), pack_task, &job);
 }
 

@@ -3,6 +3,9 @@
 #include <immintrin.h>
 #include <stdint.h>
 
+#define SIMD_PRAGMA(text) _Pragma(#text)
+#define SIMD_UNROLL(count) SIMD_PRAGMA(GCC unroll count)
+
 typedef struct v16 {
     __m256 low, high;
 } v16;
@@ -181,19 +184,19 @@ static inline float v16_largest(v16 x) {
 }
 static inline void v16_half_transpose(const __m256 row[8], __m256 column[8]) {
     __m256 pair[8], four[8];
-#pragma GCC unroll 4
+    SIMD_UNROLL(4)
     for (int i = 0; i < 8; i += 2) { // of each group of 4 lanes: 2×2 blocks
         pair[i] = _mm256_unpacklo_ps(row[i], row[i + 1]);
         pair[i + 1] = _mm256_unpackhi_ps(row[i], row[i + 1]);
     }
-#pragma GCC unroll 2
+    SIMD_UNROLL(2)
     for (int i = 0; i < 8; i += 4) { // four[i + c]: column c of each group, rows i..i+3
         four[i] = _mm256_shuffle_ps(pair[i], pair[i + 2], _MM_SHUFFLE(1, 0, 1, 0));
         four[i + 1] = _mm256_shuffle_ps(pair[i], pair[i + 2], _MM_SHUFFLE(3, 2, 3, 2));
         four[i + 2] = _mm256_shuffle_ps(pair[i + 1], pair[i + 3], _MM_SHUFFLE(1, 0, 1, 0));
         four[i + 3] = _mm256_shuffle_ps(pair[i + 1], pair[i + 3], _MM_SHUFFLE(3, 2, 3, 2));
     }
-#pragma GCC unroll 4
+    SIMD_UNROLL(4)
     for (int i = 0; i < 4; i++) {
         column[i] = _mm256_permute2f128_ps(four[i], four[i + 4], 0x20);
         column[i + 4] = _mm256_permute2f128_ps(four[i], four[i + 4], 0x31);
@@ -201,17 +204,17 @@ static inline void v16_half_transpose(const __m256 row[8], __m256 column[8]) {
 }
 static inline void v16_transpose(v16 row[16]) {
     __m256 block[4][8], column[8];
-#pragma GCC unroll 8
+    SIMD_UNROLL(8)
     for (int i = 0; i < 8; i++) {
         block[0][i] = row[i].low;
         block[1][i] = row[i].high;
         block[2][i] = row[i + 8].low;
         block[3][i] = row[i + 8].high;
     }
-#pragma GCC unroll 4
+    SIMD_UNROLL(4)
     for (int quarter = 0; quarter < 4; quarter++) {
         v16_half_transpose(block[quarter], column);
-#pragma GCC unroll 8
+        SIMD_UNROLL(8)
         for (int i = 0; i < 8; i++) {
             v16 *to = &row[quarter % 2 * 8 + i];
             if (quarter < 2)
@@ -222,4 +225,4 @@ static inline void v16_transpose(v16 row[16]) {
     }
 }
 
-enum { SIMD_WIDE_ROWS = 3, SIMD_NARROW_ROWS = 6 };
+enum { SIMD_NARROW_ROWS = 6, SIMD_WIDE_ROWS = 3, SIMD_PANEL = 16, SIMD_K_BLOCK = 320 };

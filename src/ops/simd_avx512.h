@@ -4,6 +4,9 @@
 #include <immintrin.h>
 #include <stdint.h>
 
+#define SIMD_PRAGMA(text) _Pragma(#text)
+#define SIMD_UNROLL(count) SIMD_PRAGMA(GCC unroll count)
+
 typedef __m512 v16;
 typedef __mmask16 m16;
 
@@ -137,12 +140,12 @@ static inline float v16_largest(v16 x) {
 }
 static inline void v16_transpose(v16 row[16]) {
     v16 pair[16], four[16], eight[16];
-#pragma GCC unroll 8
+    SIMD_UNROLL(8)
     for (int i = 0; i < 16; i += 2) { // of each group of 4 lanes: 2×2 blocks
         pair[i] = _mm512_unpacklo_ps(row[i], row[i + 1]);
         pair[i + 1] = _mm512_unpackhi_ps(row[i], row[i + 1]);
     }
-#pragma GCC unroll 4
+    SIMD_UNROLL(4)
     for (int i = 0; i < 16; i += 4) { // four[i + c]: column c of each group, rows i..i+3
         __m512d a = _mm512_castps_pd(pair[i]), b = _mm512_castps_pd(pair[i + 1]);
         __m512d c = _mm512_castps_pd(pair[i + 2]), d = _mm512_castps_pd(pair[i + 3]);
@@ -151,14 +154,14 @@ static inline void v16_transpose(v16 row[16]) {
         four[i + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(b, d));
         four[i + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(b, d));
     }
-#pragma GCC unroll 4
+    SIMD_UNROLL(4)
     for (int i = 0; i < 4; i++) { // groups 0 and 2, then 1 and 3, of rows 0..7 and of rows 8..15
         eight[i] = _mm512_shuffle_f32x4(four[i], four[i + 4], 0x88);
         eight[i + 4] = _mm512_shuffle_f32x4(four[i], four[i + 4], 0xdd);
         eight[i + 8] = _mm512_shuffle_f32x4(four[i + 8], four[i + 12], 0x88);
         eight[i + 12] = _mm512_shuffle_f32x4(four[i + 8], four[i + 12], 0xdd);
     }
-#pragma GCC unroll 4
+    SIMD_UNROLL(4)
     for (int i = 0; i < 4; i++) {
         row[i] = _mm512_shuffle_f32x4(eight[i], eight[i + 8], 0x88);
         row[i + 8] = _mm512_shuffle_f32x4(eight[i], eight[i + 8], 0xdd);
@@ -167,4 +170,4 @@ static inline void v16_transpose(v16 row[16]) {
     }
 }
 
-enum { SIMD_WIDE_ROWS = 14, SIMD_NARROW_ROWS = 14 };
+enum { SIMD_NARROW_ROWS = 14, SIMD_WIDE_ROWS = 14, SIMD_PANEL = 32, SIMD_K_BLOCK = 640 };

@@ -15,6 +15,9 @@ typedef struct m16 {
     uint16_t bits;
 } m16;
 
+// Before a loop over registers: the vector sets write it out, so that arrays of v16 need no memory.
+#define SIMD_UNROLL(count)
+
 #define V16_EACH(expression)                                                                                           \
     v16 r;                                                                                                             \
     for (int i = 0; i < 16; i++) r.lane[i] = (expression);                                                             \
@@ -152,5 +155,6 @@ static inline void v16_transpose(v16 row[16]) {
     }
 }
 
-// How many v16 fit into the registers as sums of a matrix product (gemm.inc): rows of a tile of 32 columns, and of 16.
-enum { SIMD_WIDE_ROWS = 4, SIMD_NARROW_ROWS = 4 };
+// How many v16 fit into the registers as sums of a matrix product (gemm.inc): rows of a tile of 16 columns and of one
+// of 32; the width of its packed panels; and how many k suit the caches.
+enum { SIMD_NARROW_ROWS = 4, SIMD_WIDE_ROWS = 4, SIMD_PANEL = 16, SIMD_K_BLOCK = 640 };
