@@ -25,8 +25,8 @@ bool file_append_line(const char *path, const char *line, Error *error); // one 
 bool file_make_folders(const char *path, Error *error);           // like mkdir -p
 bool file_sync(const char *path, Error *error);                   // fsync of a file or folder by name
 bool file_rename(const char *from, const char *to, Error *error); // rename, then fsync of to's folder
-bool file_exchange(const char *one, const char *other,
-                   Error *error); // swaps two names at once, then fsync of other's folder
+// Swaps two names at once, then fsync of other's folder; errno is EINVAL, ENOSYS or EOPNOTSUPP where it cannot be done.
+bool file_exchange(const char *one, const char *other, Error *error);
 // Takes path (made when needed) for this process alone, until file_unlock or its end, however it ends. Refuses when another
 // process has it.
 bool file_lock(int *descriptor, const char *path, Error *error);

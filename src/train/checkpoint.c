@@ -6,6 +6,7 @@
 #include "model/safetensors.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,6 +31,7 @@ static bool save_weights(const CheckpointSave *save, const char *aside, Arena *a
     for (int i = 0; i < table->count; i++)
         entries[i] = entry_of(&table->items[i], &save->shards->weight[table->items[i].unit], table->items[i].name);
     json_t *metadata = json_pack("{s:s}", "format", "pt"), *config = architecture_to_json(save->architecture);
+    json_object_set_new(config, "torch_dtype", json_string("float32"));
     bool good = safetensors_write(arena_format(arena, "%s/" WEIGHTS, aside), entries, table->count, metadata, error) &&
                 jsonio_write(config, arena_format(arena, "%s/" WEIGHTS_FOLDER "/config.json", aside), error);
     json_decref(metadata);
@@ -84,14 +86,31 @@ static bool write_all(const CheckpointSave *save, const char *aside, Arena *aren
     return true;
 }
 
+// Puts aside where a step_N stands already. Where the file system cannot exchange two names (network file systems),
+// there is no step_N for a moment between two renames; the old one is removed last.
+static bool replace(const char *aside, const char *place, const char *old, Error *error) {
+    Error ignored;
+    if (file_exchange(aside, place, error)) return true;
+    if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) return false;
+    if (!file_remove_tree(old, error) || !file_rename(place, old, error)) return false;
+    if (!file_rename(aside, place, error)) {
+        file_rename(old, place, &ignored);
+        return false;
+    }
+    file_remove_tree(old, &ignored);
+    return true;
+}
+
 bool checkpoint_save(const CheckpointSave *save, Error *error) {
+    CHECK(save->step > 0, "step %lld", (long long)save->step);
     Arena arena = {0};
     Error ignored;
     const char *aside = arena_format(&arena, "%s/tmp_step_%lld", save->folder, (long long)save->step);
+    const char *old = arena_format(&arena, "%s/old_step_%lld", save->folder, (long long)save->step);
     const char *place = arena_format(&arena, "%s/step_%lld", save->folder, (long long)save->step);
     bool good = file_make_folders(save->folder, error) && file_remove_tree(aside, error) &&
                 write_all(save, aside, &arena, error);
-    good = good && (file_exists(place) ? file_exchange(aside, place, error) : file_rename(aside, place, error));
+    good = good && (file_exists(place) ? replace(aside, place, old, error) : file_rename(aside, place, error));
     file_remove_tree(aside, &ignored); // what failed, or what was replaced
     if (!good) error_prefix(error, "checkpoint of step %lld was not saved: ", (long long)save->step);
     arena_close(&arena);
@@ -152,58 +171,90 @@ static bool check_digest(const json_t *info, const char *place, const char *name
            error_set(error, "%s: damaged: digest %s, training_info.json has %s", path, hex, noted);
 }
 
-static bool load_tensor(const Safetensors *file, const Parameter *parameter, Tensor *flat, const char *prefix,
-                        Arena *arena, Error *error) {
+// What a file holds of each parameter: `prefix` and the parameter's name → the flat arrays of its units.
+typedef struct Column {
+    const char *prefix;
+    Tensor *flat; // [units]
+} Column;
+
+static const SafetensorsEntry *find_tensor(const Safetensors *file, const Column *column, const Parameter *parameter) {
+    char name[sizeof parameter->name + 16];
+    snprintf(name, sizeof name, "%s%s", column->prefix, parameter->name);
+    return safetensors_find(file, name);
+}
+
+static bool check_tensor(const Safetensors *file, const Column *column, const Parameter *parameter, Arena *arena,
+                         Error *error) {
     const SafetensorsEntry *entry;
-    const char *name = arena_format(arena, "%s%s", prefix, parameter->name);
+    const char *name = arena_format(arena, "%s%s", column->prefix, parameter->name);
     int64_t count = parameter->rows * parameter->cols;
     if (!safetensors_require(&entry, file, name, SAFETENSORS_F32, count, error)) return false;
-    Tensor view = shard_view(flat, parameter);
-    memcpy(view.data, entry->data, (size_t)count * sizeof(float));
+    bool fits = entry->rank == (parameter->vector ? 1 : 2) && entry->shape[0] == parameter->rows &&
+                (parameter->vector || entry->shape[1] == parameter->cols);
+    if (fits) return true;
+    const char *shape = "";
+    for (int i = 0; i < entry->rank; i++)
+        shape = arena_format(arena, "%s%s%lld", shape, i ? ", " : "", (long long)entry->shape[i]);
+    return error_set(error, "%s: tensor %s has shape [%s], the model has [%lld, %lld]", file->path, name, shape,
+                     (long long)parameter->rows, (long long)parameter->cols);
+}
+
+// Opens the file of a checkpoint when its digest is the one noted and it holds the columns of every parameter, no more.
+static bool open_file(Safetensors *file, const json_t *info, const char *place, const char *name,
+                      const ParameterTable *table, const Column *columns, int count, Arena *arena, Error *error) {
+    if (!check_digest(info, place, name, arena, error) ||
+        !safetensors_open(file, arena_format(arena, "%s/%s", place, name), error))
+        return false;
+    if (file->count != (int64_t)table->count * count)
+        return error_set(error, "%s: %lld tensors, the model has %lld; is it the checkpoint of another model?",
+                         file->path, (long long)file->count, (long long)table->count * count);
+    for (int i = 0; i < table->count; i++)
+        for (int column = 0; column < count; column++)
+            if (!check_tensor(file, &columns[column], &table->items[i], arena, error)) return false;
     return true;
 }
 
-static bool load_file(Shards *shards, const char *path, bool optimizer, Arena *arena, Error *error) {
-    Safetensors file = {0};
-    bool good = safetensors_open(&file, path, error);
-    int64_t wanted = shards->table->count * (optimizer ? 2 : 1);
-    if (good && file.count != wanted)
-        good = error_set(error, "%s: %lld tensors, the model has %lld; is it the checkpoint of another model?", path,
-                         (long long)file.count, (long long)wanted);
-    for (int i = 0; good && i < shards->table->count; i++) {
-        const Parameter *parameter = &shards->table->items[i];
-        int unit = parameter->unit;
-        if (optimizer)
-            good = load_tensor(&file, parameter, &shards->moment1[unit], "exp_avg.", arena, error) &&
-                   load_tensor(&file, parameter, &shards->moment2[unit], "exp_avg_sq.", arena, error);
-        else
-            good = load_tensor(&file, parameter, &shards->weight[unit], "", arena, error);
-    }
-    if (good && optimizer) {
-        const char *step = safetensors_metadata(&file, "step");
-        char *end = NULL;
-        shards->step = step ? strtoll(step, &end, 10) : -1;
-        if (!step || *end || shards->step < 0) good = error_set(error, "%s: metadata 'step' is no count", path);
-    }
-    safetensors_close(&file);
-    return good;
+static void copy_file(const Safetensors *file, const ParameterTable *table, const Column *columns, int count) {
+    for (int i = 0; i < table->count; i++)
+        for (int column = 0; column < count; column++) {
+            const Parameter *parameter = &table->items[i];
+            Tensor view = shard_view(&columns[column].flat[parameter->unit], parameter);
+            memcpy(view.data, find_tensor(file, &columns[column], parameter)->data, tensor_bytes(&view));
+        }
+}
+
+static bool read_step(int64_t *step, const Safetensors *file, Error *error) {
+    const char *text = safetensors_metadata(file, "step");
+    errno = 0;
+    bool digits = text && *text && strspn(text, "0123456789") == strlen(text);
+    *step = digits ? strtoll(text, NULL, 10) : 0;
+    return (digits && !errno) || error_set(error, "%s: metadata 'step' is no count", file->path);
 }
 
 bool checkpoint_load(Shards *shards, const char *folder, int64_t step, json_t **info, bool *optimizer, Error *error) {
     Arena arena = {0};
+    Safetensors weights = {0}, moments = {0};
+    const Column weight_columns[] = {{"", shards->weight}};
+    const Column moment_columns[] = {{"exp_avg.", shards->moment1}, {"exp_avg_sq.", shards->moment2}};
+    const ParameterTable *table = shards->table;
+    int64_t adamw_step = shards->step;
     const char *place = arena_format(&arena, "%s/step_%lld", folder, (long long)step);
-    const char *weights = arena_format(&arena, "%s/" WEIGHTS, place);
-    const char *moments = arena_format(&arena, "%s/" OPTIMIZER, place);
-    bool good = jsonio_read(info, arena_format(&arena, "%s/training_info.json", place), error);
-    good =
-        good && check_digest(*info, place, WEIGHTS, &arena, error) && load_file(shards, weights, false, &arena, error);
+    bool good = jsonio_read(info, arena_format(&arena, "%s/training_info.json", place), error) &&
+                open_file(&weights, *info, place, WEIGHTS, table, weight_columns, 1, &arena, error);
     *optimizer = good && json_object_get(json_object_get(*info, "files"), OPTIMIZER);
-    good = good && (!*optimizer || (check_digest(*info, place, OPTIMIZER, &arena, error) &&
-                                    load_file(shards, moments, true, &arena, error)));
-    if (!good) {
+    if (*optimizer)
+        good = open_file(&moments, *info, place, OPTIMIZER, table, moment_columns, 2, &arena, error) &&
+               read_step(&adamw_step, &moments, error);
+    if (good) {
+        copy_file(&weights, table, weight_columns, 1);
+        if (*optimizer) copy_file(&moments, table, moment_columns, 2);
+        shards->step = adamw_step;
+    } else {
         json_decref(*info);
         *info = NULL;
     }
+    safetensors_close(&weights);
+    safetensors_close(&moments);
     arena_close(&arena);
     return good;
 }
@@ -224,10 +275,18 @@ static bool remove_leftovers(const char *folder, Arena *arena, Error *error) {
     DIR *open = opendir(folder);
     bool good = true;
     for (struct dirent *entry; open && good && (entry = readdir(open));)
-        if (step_of(entry->d_name, "tmp_step_") >= 0)
+        if (step_of(entry->d_name, "tmp_step_") >= 0 || step_of(entry->d_name, "old_step_") >= 0)
             good = file_remove_tree(arena_format(arena, "%s/%s", folder, entry->d_name), error);
     if (open) closedir(open);
     return good;
+}
+
+// A checkpoint loses its name before it loses a file, so that what bears the name step_N is whole.
+static bool remove_step(const char *folder, int64_t step, Arena *arena, Error *error) {
+    const char *old = arena_format(arena, "%s/old_step_%lld", folder, (long long)step);
+    log_verbose("removing checkpoint step_%lld", (long long)step);
+    return file_rename(arena_format(arena, "%s/step_%lld", folder, (long long)step), old, error) &&
+           file_remove_tree(old, error);
 }
 
 bool checkpoint_retain(const char *folder, int64_t keep, const char *metric, bool higher_is_better, Error *error) {
@@ -240,9 +299,7 @@ bool checkpoint_retain(const char *folder, int64_t keep, const char *metric, boo
     for (int64_t i = 0; good && keep >= 0 && i < count - 1; i++) { // the newest stays always
         int64_t better = 0;
         for (int64_t j = 0; j < count; j++) better += worth[j] > worth[i] || (worth[j] == worth[i] && j > i);
-        if (better < keep) continue;
-        log_verbose("removing checkpoint step_%lld", (long long)steps[i]);
-        good = file_remove_tree(arena_format(&arena, "%s/step_%lld", folder, (long long)steps[i]), error);
+        if (better >= keep) good = remove_step(folder, steps[i], &arena, error);
     }
     arena_close(&arena);
     return good;

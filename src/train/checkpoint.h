@@ -5,18 +5,19 @@
 //         /policy/weights/model/{model.safetensors, config.json}   fp32 masters under Hugging Face names: Transformers loads it
 //         /policy/optimizer/optim/optimizer.safetensors            exp_avg.<name>, exp_avg_sq.<name>; metadata "step"
 //
-// Written to tmp_step_N, every file and folder fsynced, then renamed. Names that are not step_N are ignored.
+// Written to tmp_step_N, every file and folder fsynced, then renamed; on removal renamed to old_step_N first. So what bears
+// the name step_N is whole, whenever the program or the machine stops. Names that are not step_N are ignored.
 #pragma once
 #include "base/jsonio.h"
 #include "train/shard.h"
 
 typedef struct CheckpointSave {
     const char *folder; // that holds the step_N
-    int64_t step;
+    int64_t step;       // from 1
     const Shards *shards;
     const Architecture *architecture;
     bool optimizer;     // save moments too
-    json_t *info;       // becomes training_info.json; "files" is added
+    json_t *info;       // becomes training_info.json; "files" is added, also on failure
     const char *config; // text of config.yaml
 } CheckpointSave;
 
@@ -28,9 +29,10 @@ bool checkpoint_save(const CheckpointSave *save, Error *error);
 bool checkpoint_latest(int64_t *step, const char *folder, Error *error);
 
 // Fills weights, moments and the optimizer's step from folder/step_N. *info is the training_info (caller decrefs). Refuses
-// files whose digest, names or shapes do not fit. moments stay zero, with *optimizer false, where none were saved.
+// files whose digest, names or shapes do not fit; then the shards are as before and *info is NULL. Where no moments were
+// saved, moments and step stay as they are and *optimizer is false.
 bool checkpoint_load(Shards *shards, const char *folder, int64_t step, json_t **info, bool *optimizer, Error *error);
 
 // Keeps the newest checkpoint, and the keep best by info[metric] (missing: worst; ties: newer first); metric NULL: the newest
-// keep. keep < 0: all. Removes the others and leftovers tmp_step_* of saves that never ended.
+// keep. keep < 0: all. Removes the others and leftovers (tmp_step_N, old_step_N) of what was stopped.
 bool checkpoint_retain(const char *folder, int64_t keep, const char *metric, bool higher_is_better, Error *error);
