@@ -5,11 +5,15 @@
 #include "support/model_setup.h"
 #include "train/update.h"
 
-#include <cmocka.h>
 #include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 static char folder[2][64];
 

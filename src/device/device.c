@@ -1,8 +1,12 @@
 #include "device/device.h"
 
-#include <sys/mman.h>
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define WHET_CLANG_ASAN
+#endif
+#endif
 
-enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20, HUGE_FROM = 4 << 20 };
+enum { ALIGNMENT = 64 };
 
 // Where the plan's addresses begin: in the hole between user and kernel space (x86-64: not canonical with 4 or 5 levels of
 // pages), so that a kernel that touches one faults at once.
@@ -25,7 +29,24 @@ static int64_t set_shape(Tensor *tensor, int rank, const int64_t *sizes) {
     return count;
 }
 
-Tensor device_tensor_raw(Device *device, MemoryTag tag, DType dtype, int rank, const int64_t *sizes) {
+// Sanitizers watch the C library's blocks: a pool would hide a use after release from them.
+static bool pooled(size_t bytes) {
+#if defined(__SANITIZE_ADDRESS__) || defined(WHET_CLANG_ASAN)
+    return bytes == SIZE_MAX;
+#else
+    return bytes >= BLOCK_POOL_FROM;
+#endif
+}
+
+static void *host_memory(Device *device, size_t bytes, bool *zeroed) {
+    uint64_t live = device->ledger.live_total;
+    if (live > device->highest_live) device->highest_live = live;
+    *zeroed = false;
+    if (!pooled(bytes)) return aligned_alloc(ALIGNMENT, bytes);
+    return block_pool_take(&device->pool, bytes, device->highest_live - live, zeroed);
+}
+
+static Tensor make(Device *device, MemoryTag tag, DType dtype, int rank, const int64_t *sizes, bool *zeroed) {
     Tensor tensor = {.dtype = dtype, .tag = tag};
     int64_t count = set_shape(&tensor, rank, sizes);
     size_t bytes = padded((size_t)count * dtype_size(dtype));
@@ -36,18 +57,21 @@ Tensor device_tensor_raw(Device *device, MemoryTag tag, DType dtype, int rank, c
         device->next_address += bytes;
         return tensor;
     }
-    // Large tensors come and go at every micro-batch: huge pages keep the cost of their first touch small.
-    size_t alignment = bytes >= HUGE_FROM ? HUGE_PAGE : ALIGNMENT;
-    tensor.data = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    tensor.data = host_memory(device, bytes, zeroed);
     CHECK(tensor.data, "out of memory: %zu bytes asked for %s in phase %s, %llu alive", bytes, ledger_tag_name(tag),
           ledger_phase_name(device->ledger.phase), (unsigned long long)device->ledger.live_total);
-    if (alignment == HUGE_PAGE) madvise(tensor.data, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); // a hint: may fail
     return tensor;
 }
 
+Tensor device_tensor_raw(Device *device, MemoryTag tag, DType dtype, int rank, const int64_t *sizes) {
+    bool zeroed;
+    return make(device, tag, dtype, rank, sizes, &zeroed);
+}
+
 Tensor device_tensor(Device *device, MemoryTag tag, DType dtype, int rank, const int64_t *sizes) {
-    Tensor tensor = device_tensor_raw(device, tag, dtype, rank, sizes);
-    if (device->kind == DEVICE_CPU) memset(tensor.data, 0, tensor_bytes(&tensor));
+    bool zeroed = false;
+    Tensor tensor = make(device, tag, dtype, rank, sizes, &zeroed);
+    if (device->kind == DEVICE_CPU && !zeroed) memset(tensor.data, 0, tensor_bytes(&tensor));
     return tensor;
 }
 
@@ -55,13 +79,17 @@ void device_release(Device *device, Tensor *tensor) {
     if (!tensor->data) return;
     size_t bytes = padded(tensor_bytes(tensor));
     ledger_give(&device->ledger, tensor->tag, bytes ? bytes : ALIGNMENT);
-    if (device->kind == DEVICE_CPU) free(tensor->data);
+    if (device->kind == DEVICE_CPU && pooled(bytes))
+        block_pool_give(&device->pool, tensor->data, bytes);
+    else if (device->kind == DEVICE_CPU)
+        free(tensor->data);
     *tensor = (Tensor){0};
 }
 
 void device_close(Device *device) {
     CHECK(device->ledger.live_total == 0, "%llu bytes were not released",
           (unsigned long long)device->ledger.live_total);
+    block_pool_close(&device->pool);
     ledger_close(&device->ledger);
 }
 

@@ -2,6 +2,7 @@
 // run on it tells its peak to the byte (docs/memory.md).
 #pragma once
 #include "base/error.h"
+#include "device/block_pool.h"
 #include "device/dtype.h"
 #include "device/ledger.h"
 
@@ -24,6 +25,8 @@ typedef struct Device {
     DeviceKind kind;
     Ledger ledger;
     uintptr_t next_address; // plan only: bytes handed out so far
+    BlockPool pool;         // cpu: memory of large tensors
+    uint64_t highest_live;  // cpu: bytes, the most that were ever live
 } Device;
 
 // Zero-initialised elements (plan: none). Ends the program when memory is out, naming tag and bytes.
