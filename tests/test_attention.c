@@ -287,6 +287,8 @@ static void test_bits(void **state) {
         {.chunk = 3, .isa = "scalar", .alone = 1},
         {.shuffle = 5, .reversed = true, .threads = 2},
         {.alone = 2},
+        {.alone = 2, .threads = 8}, // backward in two passes, and so the next
+        {.alone = 1, .threads = 5, .isa = "scalar", .shuffle = 7},
         {.alone = 3, .isa = "avx2"},
     };
     for (int i = 0; i < CASES; i++) {
@@ -311,10 +313,84 @@ static void test_bits(void **state) {
     }
 }
 
+// So long that scores are computed again for the second pass, by whole blocks and by single queries at the end.
+static void test_long(void **state) {
+    (void)state;
+    static const Case wide = {2, 1, 16, 0, DTYPE_F32, DTYPE_F32}, windowed = {2, 1, 16, 4200, DTYPE_F32, DTYPE_F32};
+    static const int64_t length = 4500;
+    static const Manner manners[] = {{.isa = "avx2", .threads = 2}, {.chunk = 450}, {.chunk = 1499, .threads = 3}};
+    for (int i = 0; i < 2; i++) {
+        const Case *c = i ? &windowed : &wide;
+        Result first, other;
+        assert_true(attend(&first, c, (Manner){0}, &length, 1));
+        for (int m = 0; m < 3; m++) {
+            if (!attend(&other, c, manners[m], &length, 1)) continue; // not on this CPU
+            assert_bits(other.out, first.out, length * 32, "out");
+            assert_bits(other.lse, first.lse, length * 2, "lse");
+            if (!manners[m].chunk) assert_bits(other.dqkv, first.dqkv, length * 64, "dqkv");
+            arena_close(&other.arena);
+        }
+        arena_close(&first.arena);
+    }
+}
+
+// A page that two samples share is copied before one of them goes on in it.
+static void test_page_copy(void **state) {
+    (void)state;
+    Ops ops;
+    Manner manner = {0};
+    assert_true(open_ops(&ops, &manner));
+    AttentionShape shape = shape_of(&cases[1]);
+    KvPages kv = kv_pages_open(&ops, MEMORY_KV_CACHE, DTYPE_BF16, 3, &shape);
+    int64_t size = shape.kv_heads * shape.head_dim * KV_PAGE_TOKENS;
+    uint16_t *keys = kv.keys.data, *values = kv.values.data;
+    for (int64_t i = 0; i < 3 * size; i++) keys[i] = (uint16_t)i, values[i] = (uint16_t)(i * 3);
+    kv_pages_copy(&ops, &kv, 0, 2);
+    for (int64_t i = 0; i < 3 * size; i++) {
+        int64_t from = i < size ? i + 2 * size : i;
+        assert_int_equal(keys[i], (uint16_t)from);
+        assert_int_equal(values[i], (uint16_t)(from * 3));
+    }
+    kv_pages_close(&ops, &kv);
+    ops_close(&ops);
+}
+
+// Query-key pairs: 4 operations forward, 10 backward for each and for each number of the head.
+static void test_flops(void **state) {
+    (void)state;
+    Ops ops;
+    Error error;
+    assert_true(ops_open(&ops, (OpsOptions){.device = DEVICE_PLAN}, &error));
+    static const int64_t windows[] = {0, 1, 7, 100};
+    for (int i = 0; i < 4; i++) {
+        AttentionShape shape = {4, 2, 16, 0.25f, windows[i]};
+        KvPages kv = kv_pages_open(&ops, MEMORY_KV_CACHE, DTYPE_F32, 9, &shape);
+        Tensor qkv = DEVICE_TENSOR(&ops.device, MEMORY_ACTIVATION, DTYPE_F32, 40, 128);
+        Tensor out = DEVICE_TENSOR(&ops.device, MEMORY_ACTIVATION, DTYPE_F32, 40, 64);
+        Tensor lse = DEVICE_TENSOR(&ops.device, MEMORY_ACTIVATION, DTYPE_F32, 40, 4);
+        AttentionSpan spans[] = {{0, 10, 3, NULL}, {10, 30, 0, NULL}};
+        uint64_t pairs = 0, before = ops.flops;
+        for (int s = 0; s < 2; s++)
+            for (int64_t p = spans[s].start; p < spans[s].start + spans[s].count; p++)
+                pairs += (uint64_t)(windows[i] && p >= windows[i] ? windows[i] : p + 1);
+        kv_store(&ops, &kv, &qkv, &shape, spans, 2);
+        attention_forward(&ops, &out, &lse, &qkv, &kv, &shape, spans, 2);
+        assert_int_equal(ops.flops - before, 4 * 16 * 4 * pairs);
+        before = ops.flops;
+        attention_backward(&ops, &qkv, &out, &out, &lse, &qkv, &kv, &shape, spans + 1, 1);
+        assert_true(ops.flops > before && (ops.flops - before) % (10 * 16 * 4) == 0);
+        kv_pages_close(&ops, &kv);
+        device_release(&ops.device, &qkv);
+        device_release(&ops.device, &out);
+        device_release(&ops.device, &lse);
+    }
+    ops_close(&ops);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reference),
-        cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_reference), cmocka_unit_test(test_bits),  cmocka_unit_test(test_long),
+        cmocka_unit_test(test_page_copy), cmocka_unit_test(test_flops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

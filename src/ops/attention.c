@@ -88,6 +88,11 @@ static int64_t units_positions(const AttentionSpan *span, const AttentionShape *
     return span->count;
 }
 
+static int64_t units_whole(const AttentionSpan *span, const AttentionShape *shape) {
+    (void)shape;
+    return span->count > 0;
+}
+
 static int64_t units_pages(const AttentionSpan *span, const AttentionShape *shape) {
     (void)shape;
     return span_pages(span);
@@ -173,15 +178,17 @@ static uint64_t count_pairs(const AttentionShape *shape, const AttentionSpan *sp
     return pairs;
 }
 
-// Rows of one forward block: as many as the scratch holds, fewer for long sequences, so that all their scores fit.
+static int64_t padded_head(const AttentionShape *shape) {
+    return (shape->head_dim + 15) / 16 * 16;
+}
+
+// Rows of one forward block: fewer for long sequences, so that the scores of all keys are kept while that is possible.
 static int64_t rows_of_block(const AttentionShape *shape, const AttentionSpan *spans, int64_t span_count) {
-    int64_t pages = 1, rows = ATTENTION_FLOATS / ((shape->head_dim + 15) / 16 * 16), fewest = 14;
+    int64_t pages = 1, rows = attention_rows(padded_head(shape));
     for (int64_t i = 0; i < span_count; i++)
         if (span_pages(&spans[i]) > pages) pages = span_pages(&spans[i]);
-    int64_t fitting = ATTENTION_SCORES / (pages * KV_PAGE_TOKENS);
-    if (fitting < rows) rows = fitting;
-    if (rows < fewest) rows = fewest;
-    return rows < ATTENTION_MAX_ROWS ? rows : ATTENTION_MAX_ROWS;
+    int64_t fitting = ATTENTION_SCORES / (pages * KV_PAGE_TOKENS) / 16 * 16;
+    return fitting >= 16 && fitting < rows ? fitting : rows;
 }
 
 static void forward_task(void *context, int64_t task, int worker) {
@@ -215,6 +222,13 @@ void attention_forward(Ops *ops, Tensor *out_TO, Tensor *lse_TH, const Tensor *q
     run_blocks(ops, &job, rows_of_block(shape, spans, span_count), units_rows, forward_task);
 }
 
+static void backward_head_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const AttentionJob *job = context;
+    AttentionBlock block;
+    if (find_block(&block, job, task, units_whole)) job->kernels->attention_backward_head(&block);
+}
+
 static void backward_queries_task(void *context, int64_t task, int worker) {
     (void)worker;
     const AttentionJob *job = context;
@@ -227,6 +241,19 @@ static void backward_keys_task(void *context, int64_t task, int worker) {
     const AttentionJob *job = context;
     AttentionBlock block;
     if (find_block(&block, job, task, units_pages)) job->kernels->attention_backward_keys(&block);
+}
+
+// Whether one pass per span and key/value head is possible and faster: it computes five products instead of seven, but each
+// takes one thread for long.
+static bool one_pass(const Ops *ops, const AttentionShape *shape, const AttentionSpan *spans, int64_t span_count) {
+    int64_t longest = 0, tasks = 0, threads = team_size(ops->team);
+    for (int64_t i = 0; i < span_count; i++) {
+        if (spans[i].count > longest) longest = spans[i].count;
+        tasks += spans[i].count ? shape->kv_heads : 0;
+    }
+    if ((longest + KV_PAGE_TOKENS - 1) / KV_PAGE_TOKENS * KV_PAGE_TOKENS * padded_head(shape) > ATTENTION_GRADIENTS)
+        return false;
+    return (tasks + threads - 1) / threads * threads * 5 <= tasks * 7;
 }
 
 void attention_backward(Ops *ops, Tensor *dqkv_TC, const Tensor *dout_TO, const Tensor *out_TO, const Tensor *lse_TH,
@@ -246,7 +273,11 @@ void attention_backward(Ops *ops, Tensor *dqkv_TC, const Tensor *dout_TO, const 
     job.block.dout = numbers(dout_TO);
     job.block.dqkv = numbers(dqkv_TC);
     job.block.lse = lse_TH->data;
-    int64_t padded = (shape->head_dim + 15) / 16 * 16, rows = smaller(ATTENTION_FLOATS / padded, ATTENTION_MAX_ROWS);
-    run_blocks(ops, &job, rows, units_rows, backward_queries_task);
+    int64_t padded = padded_head(shape);
+    if (one_pass(ops, shape, spans, span_count)) {
+        run_blocks(ops, &job, 1, units_whole, backward_head_task);
+        return;
+    }
+    run_blocks(ops, &job, attention_rows(padded), units_rows, backward_queries_task);
     run_blocks(ops, &job, smaller(ATTENTION_FLOATS / (KV_PAGE_TOKENS * padded), 4), units_pages, backward_keys_task);
 }

@@ -22,10 +22,17 @@ typedef struct AdamwFactors {
 // Attention's fixed scratch on the stack of the thread that works on a block (attention.inc).
 enum {
     ATTENTION_MAX_HEAD = 512, // largest head size
-    ATTENTION_MAX_ROWS = 84,  // of one block
-    ATTENTION_FLOATS = 8192,  // rows of one block × head size (rounded up to sixteen)
+    ATTENTION_MAX_ROWS = 96,  // of one block
+    ATTENTION_FLOATS = 8192,  // rows of one block, or positions of pages, × head size (both in multiples of sixteen)
     ATTENTION_SCORES = 65536, // rows × keys whose scores are kept in forward
+    ATTENTION_GRADIENTS = 131072, // keys × head size whose gradients are summed in one pass of backward
 };
+
+// Rows of a block, for heads of this size rounded up to a multiple of sixteen.
+static inline int64_t attention_rows(int64_t padded) {
+    int64_t rows = ATTENTION_FLOATS / padded / 16 * 16;
+    return rows < ATTENTION_MAX_ROWS ? rows : ATTENTION_MAX_ROWS;
+}
 
 // One task of attention: one key/value head of one span, and the rows first..first+count-1 of its count·group rows
 // (row = position · group + query head of the group). attention_store: positions of the span instead;
@@ -67,6 +74,7 @@ typedef struct AttentionBlock {
 #define ATTENTION_KERNELS(ENTRY)                                                                                       \
     ENTRY(void, attention_store, (const AttentionBlock *block))                                                        \
     ENTRY(void, attention_forward_block, (const AttentionBlock *block))                                                \
+    ENTRY(void, attention_backward_head, (const AttentionBlock *block))                                                \
     ENTRY(void, attention_backward_queries, (const AttentionBlock *block))                                             \
     ENTRY(void, attention_backward_keys, (const AttentionBlock *block))
 #define SOFTMAX_KERNELS(ENTRY)                                                                                         \

@@ -2,6 +2,7 @@
 #include "ops/simd_scalar.h"
 
 #include "ops/attention.inc"
+#include "ops/attention_backward.inc"
 #include "ops/gemm.inc"
 #include "ops/rows.inc"
 #include "ops/softmax.inc"
