@@ -41,8 +41,12 @@ ifndef VERBOSE
 endif
 
 # One kernel body, built once per instruction set and chosen at run time (src/ops/kernels.h).
-$(BUILD)/ops/kernels_avx2.o: override CFLAGS += -O3 -mavx2 -mfma -mf16c
-$(BUILD)/ops/kernels_avx512.o: override CFLAGS += -O3 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl
+AVX2_FLAGS = -mavx2 -mfma -mf16c
+AVX512_FLAGS = $(AVX2_FLAGS) -mavx512f -mavx512bw -mavx512dq -mavx512vl
+$(BUILD)/ops/kernels_avx2.o: override CFLAGS += -O3 $(AVX2_FLAGS)
+$(BUILD)/ops/kernels_avx512.o: override CFLAGS += -O3 $(AVX512_FLAGS)
+$(BUILD)/tests/support/simd_avx2.o: override CFLAGS += $(AVX2_FLAGS)
+$(BUILD)/tests/support/simd_avx512.o: override CFLAGS += $(AVX512_FLAGS)
 $(BUILD)/model/dequantize.o: override CFLAGS += -O3
 
 $(BUILD)/%.o: src/%.c Makefile
