@@ -1,5 +1,6 @@
 // The command line: options anywhere, values, refusals with a remedy, help.
-#include "run/command.h"
+#include "run/generate_command.h"
+#include "run/train_command.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -337,6 +338,33 @@ static void test_help_prints_every_option(void **state) {
     refused(&full, LINE("--number-20", "1"), "whet full: unknown option --number-20; did you mean --number-0?");
 }
 
+// ---- the program's own verbs
+
+static const Command *shown;
+static void help_shown(void) {
+    command_help(shown);
+}
+
+static void test_every_verb_explains_each_option_once(void **state) {
+    (void)state;
+    const Command *const verbs[] = {&train_command, &config_command, &generate_command, &score_command};
+    for (size_t v = 0; v < sizeof verbs / sizeof *verbs; v++) {
+        char said[8000];
+        shown = verbs[v];
+        assert_true(shown->verb && shown->operands && shown->summary && shown->run);
+        assert_int_equal(output_of(help_shown, STDOUT_FILENO, said, sizeof said), 0);
+        for (int i = 0; i < COMMAND_MAX_OPTIONS && shown->options[i].name; i++) {
+            const CommandOption *option = &shown->options[i];
+            char line[400];
+            snprintf(line, sizeof line, "\n  %s%s%s ", option->name, option->value ? " " : "",
+                     option->value ? option->value : "");
+            if (!strstr(said, line)) fail_msg("help of %s lacks %s", shown->verb, option->name);
+            assert_true(!strncmp(option->name, "--", 2) && option->help && strstr(said, option->help));
+            for (int j = 0; j < i; j++) assert_string_not_equal(option->name, shown->options[j].name);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_options_stand_anywhere),
@@ -347,6 +375,7 @@ int main(void) {
         cmocka_unit_test(test_reals),
         cmocka_unit_test(test_names_outside_the_table_end_the_program),
         cmocka_unit_test(test_help_prints_every_option),
+        cmocka_unit_test(test_every_verb_explains_each_option_once),
     };
     return cmocka_run_group_tests_name("command", tests, NULL, close_arena);
 }
