@@ -182,7 +182,7 @@ const Setting settings_table[] = {
          "Every token of the batch weighs the same; false: every sequence."),
     BOOL("loss_fn.force_on_policy_ratio", loss_fn.force_on_policy_ratio, "false",
          "Take the ratio as 1; needs one optimizer step for each rollout."),
-    BOOL("loss_fn.use_kl_in_reward", loss_fn.use_kl_in_reward, "false", "Take the KL penalty off the reward."),
+    ONLY("loss_fn.use_kl_in_reward", "false", "false", "Take the KL penalty off the reward, not into the loss."),
     BOOL("loss_fn.use_cispo", loss_fn.use_cispo, "false", "The clipped ratio weighs the log-probability (CISPO)."),
     BOOL("loss_fn.disable_ppo_ratio", loss_fn.disable_ppo_ratio, "false",
          "The log-probability in place of the ratio (REINFORCE)."),
@@ -456,10 +456,10 @@ const Setting settings_table[] = {
     ONLY("async_rl", NULL, "null", "Sampling and training at the same time, by a controller."),
 
     INTEGER("whet.threads", whet.threads, "0", 0, 4096, "Threads; 0: one for each core that the process may use."),
-    INTEGER("whet.max_sequences", generation.max_sequences, "64", 1, 2147483647, "Samples decoded together."),
+    INTEGER("whet.max_sequences", generation.max_sequences, "64", 1, 65536, "Samples decoded together."),
     INTEGER("whet.kv_cache_tokens", generation.kv_cache_tokens, "0", 0, 2147483647,
             "Tokens that the cache of keys and values holds; 0: what whet.max_sequences need."),
-    INTEGER("whet.prefill_chunk", generation.prefill_chunk, "256", 1, 2147483647, "Prompt tokens walked at once."),
+    INTEGER("whet.prefill_chunk", generation.prefill_chunk, "256", 1, 65536, "Prompt tokens walked at once."),
 };
 const size_t settings_table_count = sizeof settings_table / sizeof *settings_table;
 

@@ -37,12 +37,20 @@ static void scratch_open(Resident *r) {
         .act_TF = DEVICE_TENSOR_RAW(device, MEMORY_SCRATCH, compute, T, F),
     };
     r->out_TD = DEVICE_TENSOR_RAW(device, MEMORY_UNIT_OUTPUT, r->policy.output, T, D);
+    r->last_ND = DEVICE_TENSOR_RAW(device, MEMORY_SCRATCH, r->policy.output, T, D);
 }
 
 static void scratch_close(Resident *r) {
-    Tensor *all[] = {&r->activations.x_TD,   &r->activations.qkv_TC,      &r->activations.attn_TO,
-                     &r->activations.mid_TD, &r->activations.gate_up_T2F, &r->scratch.norm_TD,
-                     &r->scratch.proj_TD,    &r->scratch.act_TF,          &r->out_TD};
+    Tensor *all[] = {&r->activations.x_TD,
+                     &r->activations.qkv_TC,
+                     &r->activations.attn_TO,
+                     &r->activations.mid_TD,
+                     &r->activations.gate_up_T2F,
+                     &r->scratch.norm_TD,
+                     &r->scratch.proj_TD,
+                     &r->scratch.act_TF,
+                     &r->out_TD,
+                     &r->last_ND};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) device_release(&r->ops->device, all[i]);
 }
 
@@ -196,10 +204,9 @@ void resident_logits(Resident *r, Tensor *logits_NV, const int32_t *rows) {
     int64_t count = logits_NV->size[0];
     CHECK(count <= r->max_rows, "%lld rows, room for %lld", (long long)count, (long long)r->max_rows);
     // The root unit reads the last block's output as it was handed on, without a cast on entry (reference section 9).
-    Tensor last_ND = DEVICE_TENSOR_RAW(&r->ops->device, MEMORY_SCRATCH, r->policy.output, count, r->shape.hidden);
+    Tensor last_ND = tensor_rows(&r->last_ND, 0, count);
     Tensor norm_ND = tensor_rows(&r->scratch.norm_TD, 0, count);
     rows_gather(r->ops, &last_ND, &r->out_TD, rows);
     rms_norm_forward(r->ops, &norm_ND, &last_ND, &r->final_norm_D, r->shape.rms_norm_eps);
     linear_forward(r->ops, logits_NV, &norm_ND, &r->head, NULL);
-    device_release(&r->ops->device, &last_ND);
 }

@@ -35,8 +35,9 @@ typedef struct Resident {
     int64_t max_rows;
     BlockActivations activations;
     BlockScratch scratch;
-    Tensor out_TD; // last block's output, in policy.output
-    Arena arena;   // of the arrays above
+    Tensor out_TD;  // last block's output, in policy.output
+    Tensor last_ND; // the rows of it that the head reads
+    Arena arena;    // of the arrays above
 } Resident;
 
 // Makes room for weights (tag MEMORY_ROLLOUT_WEIGHTS or MEMORY_REFERENCE), a rotary table of max_positions and scratch for

@@ -7,7 +7,7 @@ bool task_open(Task *task, const Settings *settings, const LoadedModel *model, E
     *task = (Task){.model = model, .shuffle = data->shuffle};
     if (!arithmetic_open(&task->questions, &data->arithmetic, error)) return false;
     task->reward = reward_find(data->env_name, error);
-    if (!task->reward) return error_prefix(error, "data.default.env_name: ");
+    if (!task->reward) return error_prefix(error, "data.train.env_name: ");
     task->train_count = arithmetic_count(&task->questions, ARITHMETIC_TRAIN);
     task->validation_count = arithmetic_count(&task->questions, ARITHMETIC_HELD_OUT);
     task->prompts_per_step = settings->grpo.num_prompts_per_step;

@@ -17,8 +17,7 @@ static bool open_policies(Trainer *t, Error *error) {
         return error_set(error, "policy.max_total_sequence_length: %lld, but the model was made for %lld positions",
                          (long long)positions, (long long)architecture->max_positions);
     int64_t rows = larger(larger(s->generation.prefill_chunk, s->generation.max_sequences), 1);
-    t->has_reference =
-        s->loss_fn.reference_policy_kl_penalty != 0 && !s->grpo.skip_reference_policy_logprobs_calculation;
+    t->has_reference = loss_needs_reference(&s->loss_fn);
     shard_open(&t->shards, &t->ops, t->model.parameters);
     walk_open(&t->walk, &t->ops, architecture, &t->shards,
               (WalkOptions){.policy = dtypes,

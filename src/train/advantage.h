@@ -3,7 +3,7 @@
 // Baseline and spread of a sample are mean and sample standard deviation (divisor n − 1) of the valid rewards of its group,
 // its own left out with leave-one-out. A group with at most one valid sample: baseline = own reward, spread 0. Two rewards
 // with leave-one-out leave one, whose spread is 0. Two passes in double, samples by index ascending: equal rewards give
-// spread 0 exactly, where NeMo-RL's difference of means leaves a residue that blows advantages up (docs/differences.md).
+// spread 0 exactly, where NeMo-RL's difference of means leaves a residue that blows advantages up (docs/numbers.md).
 #pragma once
 #include "base/error.h"
 
