@@ -89,11 +89,13 @@ fixtures: $(BUILD)/fixtures
 ulp: $(BUILD)/tests/test_vmath
 	$(BUILD)/tests/test_vmath all
 
-# Speed of matrix products as a share of this machine's measured peak. Not part of the tests.
-bench-gemm: $(BUILD)/tests/bench_gemm
-	$(BUILD)/tests/bench_gemm $(BENCH)
-$(BUILD)/tests/bench_gemm: $(BUILD)/tests/bench_gemm.o $(BUILD)/libwhet.a
-	$(CC) $(SANITIZE_FLAGS) -pthread -o $@ $^ $(PACKAGE_LIBS) -lm
+# Speed, as a share of this machine's measured peak; not part of the tests. BENCH="words" is handed on:
+# make bench-gemm BENCH="isa=avx2"; make bench-step BENCH="MODEL bfloat16"
+BENCHES = $(BUILD)/tests/bench_gemm $(BUILD)/tests/bench_step
+bench-gemm bench-step: bench-%: $(BUILD)/tests/bench_%
+	$(BUILD)/tests/bench_$* $(BENCH)
+$(BENCHES): %: %.o $(HELPERS) $(BUILD)/libwhet.a
+	$(CC) $(SANITIZE_FLAGS) -pthread -o $@ $^ $(TEST_LIBS) $(PACKAGE_LIBS) -lm
 
 # A room includes itself and the rooms above it in ROOMS, never below; file stems are unique.
 layers:
@@ -112,5 +114,5 @@ format-check:
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: ulp bench-gemm all test tests fixtures layers banned format format-check clean
+.PHONY: ulp bench-gemm bench-step all test tests fixtures layers banned format format-check clean
 -include $(OBJECTS:.o=.d) $(TESTS:=.d) $(HELPERS:.o=.d) $(FIXTURE_OBJECTS:.o=.d)
