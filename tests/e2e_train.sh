@@ -52,6 +52,9 @@ for model in llama qwen; do
         check "$model: $isa gives the same bits" $?
     done
 done
+"$whet" generate "$work/llama/step_6" "What is 1 + 2?" --max-new-tokens 8 --json >"$work/out" && grep -q '"logprobs":\[-' "$work/out"
+check "a checkpoint generates" $?
+"$whet" score "$work/llama/step_6" - </dev/null 2>/dev/null; [ $? = 1 ]; check "nothing to score is an error" $?
 # Killed at random moments until it is through.
 tries=0
 while [ ! -d "$work/killed/step_6" ] && [ $tries -lt 60 ]; do

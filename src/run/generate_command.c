@@ -194,7 +194,7 @@ static bool run_generate(const Arguments *arguments, Error *error) {
 const Command generate_command = {
     .verb = "generate",
     .operands = "MODEL [PROMPT]",
-    .summary = "Samples answers from a model: a GGUF file, or a folder with config.json and safetensors.",
+    .summary = "Samples answers from a model: a GGUF file, a folder with config.json and safetensors, or a checkpoint.",
     .min_operands = 1,
     .max_operands = 2,
     .details =

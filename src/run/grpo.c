@@ -137,6 +137,8 @@ static bool save(const Progression *at, const StepReport *report, const Trainer 
     json_object_set_new(info, "consumed_samples", json_integer(at->consumed_samples));
     json_object_set_new(info, "total_valid_tokens", json_integer(at->total_valid_tokens));
     json_object_set_new(info, "model", json_string(t->model.path));
+    json_object_set_new(info, "tokenizer", json_string(t->settings->policy.tokenizer_name));
+    json_object_set_new(info, "chat_template", json_string(t->settings->policy.chat_template));
     json_object_set_new(info, "model_digest", json_string(t->model_digest));
     if (report->validation.done) json_object_set_new(info, "val:accuracy", json_real(report->validation.accuracy));
     double reward = 0;

@@ -1,16 +1,44 @@
 #include "run/loaded_model.h"
 
 #include "base/file.h"
+#include "base/jsonio.h"
 
 #include <string.h>
 
-static bool open_chat(LoadedModel *model, const char *chat_template, Error *error) {
+// Where the parts of a model lie. A checkpoint step_N holds weights; its text side is that of the model it began from, which
+// training_info.json names.
+typedef struct Source {
+    const char *weights, *text, *tokenizer_folder, *chat_template;
+} Source;
+
+static bool find_source(Source *source, Arena *arena, Error *error) {
+    const char *checkpoint = source->weights, *path = arena_format(arena, "%s/training_info.json", checkpoint);
+    if (!file_exists(path)) return true;
+    json_t *info;
+    if (!jsonio_read(&info, path, error)) return false;
+    const char *model = json_string_value(json_object_get(info, "model"));
+    const char *tokenizer = json_string_value(json_object_get(info, "tokenizer"));
+    const char *chat = json_string_value(json_object_get(info, "chat_template"));
+    source->weights = arena_format(arena, "%s/policy/weights/model", checkpoint);
+    if (model) source->text = arena_string(arena, model);
+    if (!source->tokenizer_folder && tokenizer && model && strcmp(tokenizer, model))
+        source->tokenizer_folder = arena_string(arena, tokenizer);
+    if ((!source->chat_template || !strcmp(source->chat_template, "default")) && chat)
+        source->chat_template = arena_string(arena, chat);
+    json_decref(info);
+    if (!model) return error_set(error, "%s: no \"model\": which tokenizer belongs to the weights?", path);
+    return file_exists(source->text) ||
+           error_set(error, "%s: the model that the run began from, %s, is not there; its tokenizer is needed", path,
+                     source->text);
+}
+
+static bool open_chat(LoadedModel *model, const ModelFile *text_side, const char *chat_template, Error *error) {
     Arena arena = {0};
     const char *text = chat_template, *name = "policy.tokenizer.chat_template";
     size_t size = text ? strlen(text) : 0;
     bool good = true;
     if (!text || !strcmp(text, "default")) {
-        text = model_file_chat_template(model->file);
+        text = model_file_chat_template(text_side);
         size = text ? strlen(text) : 0;
         name = model->path;
     } else if (size > strlen(".jinja") && !strcmp(text + size - strlen(".jinja"), ".jinja")) {
@@ -24,26 +52,42 @@ static bool open_chat(LoadedModel *model, const char *chat_template, Error *erro
     return good;
 }
 
-bool loaded_model_open(LoadedModel *model, const char *path, const char *tokenizer_folder, const char *chat_template,
-                       Error *error) {
-    *model = (LoadedModel){.path = path};
-    if (!model_file_open(&model->file, path, error)) return false;
-    model->architecture = model_file_architecture(model->file);
-    model->parameters = model_file_parameters(model->file);
-    bool own = !tokenizer_folder || !strcmp(tokenizer_folder, path);
-    if (!(own ? model_file_tokenizer(model->file, &model->tokenizer, error)
-              : tokenizer_open_folder(&model->tokenizer, tokenizer_folder, error)))
+static bool open_text_side(LoadedModel *model, const ModelFile *file, const Source *source, Error *error) {
+    const char *folder = source->tokenizer_folder;
+    bool own = !folder || !strcmp(folder, source->text);
+    if (!(own ? model_file_tokenizer(file, &model->tokenizer, error)
+              : tokenizer_open_folder(&model->tokenizer, folder, error)))
         return false;
     if (tokenizer_size(model->tokenizer) > model->architecture->vocab_size)
         return error_set(error, "%s: the tokenizer has ids up to %d, the model %lld rows of embeddings",
-                         own ? path : tokenizer_folder, tokenizer_size(model->tokenizer) - 1,
+                         own ? source->text : folder, tokenizer_size(model->tokenizer) - 1,
                          (long long)model->architecture->vocab_size);
-    model->stop_count = model_file_stop_ids(model->file, model->stop_ids, LOADED_MODEL_MAX_STOPS - 1);
+    model->stop_count = model_file_stop_ids(file, model->stop_ids, LOADED_MODEL_MAX_STOPS - 1);
     int32_t eos = tokenizer_eos(model->tokenizer);
     bool known = eos < 0;
     for (int i = 0; i < model->stop_count; i++) known = known || model->stop_ids[i] == eos;
     if (!known) model->stop_ids[model->stop_count++] = eos;
-    return open_chat(model, chat_template, error);
+    return open_chat(model, file, source->chat_template, error);
+}
+
+bool loaded_model_open(LoadedModel *model, const char *path, const char *tokenizer_folder, const char *chat_template,
+                       Error *error) {
+    *model = (LoadedModel){.path = path};
+    Arena arena = {0};
+    ModelFile *text_side = NULL;
+    bool own_folder = tokenizer_folder && strcmp(tokenizer_folder, path);
+    Source source = {path, path, own_folder ? tokenizer_folder : NULL, chat_template};
+    bool good = find_source(&source, &arena, error) && model_file_open(&model->file, source.weights, error);
+    if (good) {
+        model->architecture = model_file_architecture(model->file);
+        model->parameters = model_file_parameters(model->file);
+        bool apart = source.text != path;
+        good = (!apart || model_file_open(&text_side, source.text, error)) &&
+               open_text_side(model, apart ? text_side : model->file, &source, error);
+    }
+    model_file_close(text_side);
+    arena_close(&arena);
+    return good;
 }
 
 void loaded_model_close(LoadedModel *model) {

@@ -16,7 +16,8 @@ typedef struct LoadedModel {
     int stop_count;
 } LoadedModel;
 
-// path must outlive the model. chat_template: NULL or "default": the model's own; a path ending in .jinja; or the text of a
+// path: a GGUF file, a folder of the Hugging Face hub's layout, or a checkpoint step_N of a run (weights from there, tokenizer
+// and chat template as the run had them). It must outlive the model. chat_template: NULL or "default": the model's own; a path ending in .jinja; or the text of a
 // template (policy.tokenizer.chat_template). tokenizer_folder: NULL or the model's path: the model's own; else a folder.
 bool loaded_model_open(LoadedModel *model, const char *path, const char *tokenizer_folder, const char *chat_template,
                        Error *error);
