@@ -1,4 +1,5 @@
 // Chat templates: what transformers does around them, limits of hostile ones, errors with their place.
+#include "base/file.h"
 #include "text/chat.h"
 #include "text/jinja_json.h"
 #include "text/jinja_text.h"
@@ -15,25 +16,35 @@
 // Renders source with variables given as JSON text; what came out is in text or in fault.
 typedef struct Result {
     bool good;
+    size_t size;
     char text[4096];
     JinjaFault fault;
 } Result;
 
-static Result render_bytes(const char *source, size_t size, const char *variables) {
+static Result render_in(const char *source, size_t size, JinjaValue variables) {
     Result result = {0};
     JinjaTemplate *template;
     JinjaRun run = {0};
-    JinjaValue dict;
     JinjaRendered rendered;
     JinjaClock clock = {2025, 3, 7, 4, 5, 6, 0};
-    assert_true(jinja_json_read(&run, &dict, variables, strlen(variables)));
     result.good = jinja_open(&template, source, size, &result.fault);
     if (result.good) {
-        result.good = jinja_render(template, &run, dict, &clock, &rendered);
+        result.good = jinja_render(template, &run, variables, &clock, &rendered);
         result.fault = run.fault;
-        if (result.good) snprintf(result.text, sizeof result.text, "%.*s", (int)rendered.text.size, rendered.text.text);
+        result.size = result.good ? rendered.text.size : 0;
+        assert_true(result.size < sizeof result.text);
+        if (result.good) memcpy(result.text, rendered.text.text, result.size);
     }
     jinja_close(template);
+    jinja_run_close(&run);
+    return result;
+}
+
+static Result render_bytes(const char *source, size_t size, const char *variables) {
+    JinjaRun run = {0};
+    JinjaValue dict;
+    assert_true(jinja_json_read(&run, &dict, variables, strlen(variables)));
+    Result result = render_in(source, size, dict);
     jinja_run_close(&run);
     return result;
 }
@@ -214,6 +225,35 @@ static void test_scopes(void **state) {
            "{\"t\": [{\"n\": 1, \"c\": [{\"n\": 2}, {\"n\": 3, \"c\": [{\"n\": 4}]}]}]}", "1(23(4))");
 }
 
+// Some 300 templates with what jinja2 3.1.6 makes of them, in one context: [template, text] or [template, null, kind].
+static void test_constructs(void **state) {
+    (void)state;
+    Arena arena = {0};
+    Error error;
+    char *text, *line, *rest;
+    assert_true(file_read(&text, NULL, &arena, "tests/data/text/chat/constructs.jsonl", &error));
+    JinjaRun run = {0};
+    JinjaValue first, one;
+    size_t count = 0;
+    line = strtok_r(text, "\n", &rest);
+    assert_true(jinja_json_read(&run, &first, line, strlen(line)));
+    while ((line = strtok_r(NULL, "\n", &rest))) {
+        assert_true(jinja_json_read(&run, &one, line, strlen(line)));
+        const JinjaValue *parts = one.list->items;
+        Result result = render_in(parts[0].text, parts[0].size, jinja_value_member(first, "context"));
+        JinjaValue wanted = parts[one.list->count - 1];
+        bool same = result.good ? wanted.size == result.size && !memcmp(wanted.text, result.text, result.size)
+                                : jinja_value_is(wanted, result.fault.kind);
+        if (!same || result.good != (one.list->count == 2))
+            fail_msg("%.*s: found %s%s, expected %.*s", (int)parts[0].size, parts[0].text, result.text,
+                     result.fault.kind, (int)wanted.size, wanted.text);
+        count++;
+    }
+    assert_true(count > 290);
+    jinja_run_close(&run);
+    arena_close(&arena);
+}
+
 // ---- Hostile input ----
 
 static void test_hostile_templates(void **state) {
@@ -344,6 +384,7 @@ int main(void) {
         cmocka_unit_test(test_syntax_error_names_its_place),
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_scopes),
+        cmocka_unit_test(test_constructs),
         cmocka_unit_test(test_hostile_templates),
         cmocka_unit_test(test_deep_sources),
         cmocka_unit_test(test_deep_values),

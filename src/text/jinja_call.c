@@ -166,6 +166,7 @@ static bool call_dict(JinjaRun *run, const char *name, const JinjaArguments *arg
     if (positional->count > 1)
         return jinja_run_fault(run, "TypeError", "%s expected at most 1 argument, got %zu", name, positional->count);
     JinjaValue source = positional->count ? positional->items[0] : *dict, pair;
+    if (source.kind == JINJA_UNDEFINED) return jinja_value_fail(run, source);
     if (source.kind == JINJA_DICT) {
         for (size_t i = 0; i < source.dict->count; i++)
             if (!jinja_value_put(run, *dict, source.dict->entries[i].key, source.dict->entries[i].value)) return false;

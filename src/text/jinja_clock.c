@@ -86,7 +86,7 @@ static size_t put_directive(JinjaRun *run, JinjaBuffer *buffer, const struct tm 
 
 void jinja_clock_format(JinjaRun *run, JinjaBuffer *buffer, const JinjaClock *clock, const char *format, size_t size) {
     struct tm tm = broken_down(clock);
-    for (size_t at = 0; at < size && jinja_run_good(run);) {
+    for (size_t at = 0; at < size && jinja_run_step(run, 1);) {
         size_t plain = at;
         while (plain < size && format[plain] != '%') plain++;
         jinja_run_put(run, buffer, format + at, plain - at);

@@ -87,12 +87,20 @@ static bool exec_set_block(JinjaRun *run, const JinjaNode *node, JinjaFrame *fra
     return check_namespaces(run, node->first, frame) && jinja_eval_assign(run, node->first, frame, value);
 }
 
+// What a block prints is not put through str().
+static bool put_block(JinjaRun *run, JinjaBuffer *out, JinjaValue value) {
+    if (value.kind != JINJA_STRING)
+        return jinja_run_fault(run, "TypeError", "sequence item: expected str instance, %s found",
+                               jinja_value_type(value));
+    jinja_run_put(run, out, value.text, value.size);
+    return true;
+}
+
 static bool exec_filter_block(JinjaRun *run, const JinjaNode *node, JinjaFrame *frame, JinjaBuffer *out,
                               JinjaFlow *flow) {
     JinjaValue value;
     if (!capture(run, node, node->first, frame, &value, flow)) return false;
-    if (*flow == JINJA_GOES_ON) jinja_text_str(run, out, value);
-    return true;
+    return *flow != JINJA_GOES_ON || put_block(run, out, value);
 }
 
 static bool exec_with(JinjaRun *run, const JinjaNode *node, JinjaFrame *frame, JinjaBuffer *out, JinjaFlow *flow) {
@@ -119,8 +127,7 @@ static bool exec_call_block(JinjaRun *run, const JinjaNode *node, JinjaFrame *fr
     if (!jinja_eval(run, call->first, frame, &callee) || !jinja_call_arguments(run, &call->items, frame, &arguments) ||
         !jinja_call(run, callee, &arguments, macro_of(run, node, frame), &value))
         return false;
-    jinja_text_str(run, out, value);
-    return true;
+    return put_block(run, out, value);
 }
 
 static void note_span(JinjaRun *run, size_t start, size_t size) {

@@ -270,8 +270,8 @@ static bool parse_name(JinjaParser *parser, bool with_namespace, JinjaNode **nod
     return true;
 }
 
-static bool parse_tuple(JinjaParser *parser, bool simple, bool with_condition, const char *until, bool parentheses,
-                        bool with_namespace, JinjaNode **node);
+static bool parse_tuple(JinjaParser *parser, bool simple, bool with_condition, bool parentheses, bool with_namespace,
+                        JinjaNode **node);
 
 static bool parse_primary(JinjaParser *parser, bool with_namespace, JinjaNode **node) {
     JinjaToken token = parser->current;
@@ -280,26 +280,26 @@ static bool parse_primary(JinjaParser *parser, bool with_namespace, JinjaNode **
     if (token.type == JINJA_T_INTEGER || token.type == JINJA_T_FLOAT)
         return jinja_parse_advance(parser) && constant(parser, token.value, token.line, node);
     if (at_operator(parser, "("))
-        return jinja_parse_advance(parser) && parse_tuple(parser, false, true, NULL, true, false, node) &&
+        return jinja_parse_advance(parser) && parse_tuple(parser, false, true, true, false, node) &&
                jinja_parse_expect(parser, JINJA_T_OPERATOR, ")", NULL);
     if (at_operator(parser, "[")) return parse_list(parser, node);
     if (at_operator(parser, "{")) return parse_dict(parser, node);
     return jinja_parse_fail(parser, token.line, "unexpected '%s'", jinja_parse_describe(parser, token));
 }
 
-static bool at_tuple_end(const JinjaParser *parser, const char *until) {
+static bool at_tuple_end(const JinjaParser *parser) {
     return parser->current.type == JINJA_T_PRINT_END || parser->current.type == JINJA_T_BLOCK_END ||
-           at_operator(parser, ")") || (until && at_name(parser, until));
+           at_operator(parser, ")");
 }
 
-static bool parse_tuple(JinjaParser *parser, bool simple, bool with_condition, const char *until, bool parentheses,
-                        bool with_namespace, JinjaNode **node) {
+static bool parse_tuple(JinjaParser *parser, bool simple, bool with_condition, bool parentheses, bool with_namespace,
+                        JinjaNode **node) {
     JinjaNode *tuple = jinja_parse_node(parser, JINJA_N_TUPLE, parser->current.line);
     bool is_tuple = false;
     for (;;) {
         JinjaNode *item;
         if (tuple->items.count && !jinja_parse_expect(parser, JINJA_T_OPERATOR, ",", NULL)) return false;
-        if (at_tuple_end(parser, until)) break;
+        if (at_tuple_end(parser)) break;
         if (!(simple ? parse_primary(parser, with_namespace, &item)
                      : jinja_expression_parse(parser, with_condition, &item)))
             return false;
@@ -319,8 +319,8 @@ static bool parse_tuple(JinjaParser *parser, bool simple, bool with_condition, c
     return jinja_parse_close(parser, tuple);
 }
 
-bool jinja_expression_tuple(JinjaParser *parser, bool with_condition, const char *until, JinjaNode **node) {
-    return parse_tuple(parser, false, with_condition, until, false, false, node);
+bool jinja_expression_tuple(JinjaParser *parser, bool with_condition, JinjaNode **node) {
+    return parse_tuple(parser, false, with_condition, false, false, node);
 }
 
 static const char *unassignable(const JinjaNode *node) {
@@ -343,8 +343,8 @@ static void mark_stored(JinjaNode *target) {
     for (size_t i = 0; i < target->items.count; i++) mark_stored(target->items.at[i]);
 }
 
-bool jinja_expression_target(JinjaParser *parser, bool with_namespace, const char *until, JinjaNode **node) {
-    if (!parse_tuple(parser, true, true, until, false, with_namespace, node)) return false;
+bool jinja_expression_target(JinjaParser *parser, bool with_namespace, JinjaNode **node) {
+    if (!parse_tuple(parser, true, true, false, with_namespace, node)) return false;
     const char *what = unassignable(*node);
     mark_stored(*node);
     return !what || jinja_parse_fail(parser, (*node)->line, "can't assign to '%s'", what);

@@ -138,17 +138,19 @@ static bool filter_indent(JinjaRun *run, JinjaValue subject, const JinjaValue *b
 
 static bool filter_truncate(JinjaRun *run, JinjaValue subject, const JinjaValue *bound, JinjaValue *value) {
     int64_t length, leeway, end_length;
+    size_t size;
     JinjaValue end = bound[2].kind == JINJA_MISSING ? jinja_value_string("...") : bound[2], words;
-    if (subject.kind != JINJA_STRING || end.kind != JINJA_STRING)
-        return jinja_run_fault(run, "TypeError", "truncate wants strings, not '%s'", jinja_value_type(subject));
+    if (!jinja_value_length(subject, &size) || end.kind != JINJA_STRING)
+        return jinja_run_fault(run, "TypeError", "object of type '%s' has no len()", jinja_value_type(subject));
     if (!jinja_call_integer(run, bound[0], 255, &length) || !jinja_call_integer(run, bound[3], 5, &leeway))
         return false;
     end_length = (int64_t)jinja_text_length(end);
     if (length < end_length || leeway < 0)
         return jinja_run_fault(run, "AssertionError", "expected length >= %lld and leeway >= 0", (long long)end_length);
     *value = subject;
-    if ((int64_t)jinja_text_length(subject) <= length || (int64_t)jinja_text_length(subject) - length <= leeway)
-        return true;
+    if ((int64_t)size <= length || (int64_t)size - length <= leeway) return true;
+    if (subject.kind != JINJA_STRING)
+        return jinja_run_fault(run, "TypeError", "truncate wants a string, not '%s'", jinja_value_type(subject));
     JinjaValue kept = jinja_text_part(subject, 0, jinja_text_offset(subject, (size_t)(length - end_length)));
     if (!jinja_value_truth(bound[1])) {
         if (!jinja_string_split(run, kept, jinja_value_string(" "), 1, true, &words)) return false;
@@ -178,6 +180,7 @@ static bool filter_int(JinjaRun *run, JinjaValue subject, const JinjaValue *boun
     if (!jinja_call_integer(run, bound[1], 10, &base)) return false;
     if (subject.kind == JINJA_UNDEFINED) return jinja_value_fail(run, subject);
     if (subject.kind == JINJA_STRING) {
+        if (!jinja_run_step(run, subject.size / 16)) return false;
         bool valid = base == 0 || (base >= 2 && base <= 36);
         if (valid && jinja_number_parse_int(run, subject.text, subject.size, (int)base, value)) return true;
         if (!jinja_run_good(run)) return false;
@@ -194,6 +197,7 @@ static bool filter_float(JinjaRun *run, JinjaValue subject, const JinjaValue *bo
     double real;
     if (subject.kind == JINJA_UNDEFINED) return jinja_value_fail(run, subject);
     *value = bound[0].kind == JINJA_MISSING ? jinja_value_real(0) : bound[0];
+    if (subject.kind == JINJA_STRING && !jinja_run_step(run, subject.size / 16)) return false;
     bool good = subject.kind == JINJA_STRING ? jinja_number_parse_real(subject.text, subject.size, &real)
                                              : jinja_number_to_real(subject, &real);
     if (good) *value = jinja_value_real(real);

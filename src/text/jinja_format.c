@@ -194,7 +194,7 @@ static bool put_conversion(Printf *state, JinjaBuffer *out, Spec *spec, JinjaVal
     char type = spec->type;
     if (!type || !strchr("sracdiuoxXeEfFgG", type))
         return jinja_run_fault(run, "ValueError", "unsupported format character at index %zu", state->at - 1);
-    if (!strchr("src", type) && value.kind == JINJA_UNDEFINED) return jinja_value_fail(run, value);
+    if (strchr("eEfFgG", type) && value.kind == JINJA_UNDEFINED) return jinja_value_fail(run, value);
     if (strchr("sra", type)) {
         spec->align = spec->align ? spec->align : '>';
         return text_by(run, value, type == 's' ? 's' : 'r', &text) && put_text(run, out, spec, text);
@@ -273,36 +273,39 @@ typedef struct Braces {
 
 static bool expand(Braces *state, JinjaValue format, int depth, JinjaBuffer *out);
 
+static char byte_at(JinjaValue text, size_t at) {
+    return at < text.size ? text.text[at] : 0;
+}
+
 static bool parse_spec(JinjaRun *run, JinjaValue text, Spec *spec) {
     size_t at = 0, size = text.size ? jinja_text_size_at(text, 0) : 0;
-#define AT(i) ((i) < text.size ? text.text[i] : 0)
     *spec = (Spec){.fill = jinja_value_string(" "), .precision = -1};
-    if (AT(size) && strchr("<>=^", AT(size))) {
+    if (byte_at(text, size) && strchr("<>=^", byte_at(text, size))) {
         spec->fill = jinja_text_part(text, 0, size);
-        spec->align = AT(size);
+        spec->align = byte_at(text, size);
         at = size + 1;
-    } else if (AT(0) && strchr("<>=^", AT(0))) {
-        spec->align = AT(at++);
+    } else if (byte_at(text, 0) && strchr("<>=^", byte_at(text, 0))) {
+        spec->align = byte_at(text, at++);
     }
-    if (AT(at) && strchr("+- ", AT(at))) spec->sign = AT(at) == '-' ? 0 : AT(at), at++;
-    if (AT(at) == 'z') at++;
-    if (AT(at) == '#') spec->alternate = true, at++;
-    if (AT(at) == '0') {
+    if (byte_at(text, at) && strchr("+- ", byte_at(text, at)))
+        spec->sign = byte_at(text, at) == '-' ? 0 : byte_at(text, at), at++;
+    if (byte_at(text, at) == 'z') at++;
+    if (byte_at(text, at) == '#') spec->alternate = true, at++;
+    if (byte_at(text, at) == '0') {
         if (!spec->align) spec->zero = true;
         at++;
     }
-    for (; isdigit((unsigned char)AT(at)); at++)
-        if (spec->width < INT32_MAX) spec->width = spec->width * 10 + (AT(at) - '0');
-    if (AT(at) == ',' || AT(at) == '_') spec->grouping = AT(at++);
-    if (AT(at) == '.') {
+    for (; isdigit((unsigned char)byte_at(text, at)); at++)
+        if (spec->width < INT32_MAX) spec->width = spec->width * 10 + (byte_at(text, at) - '0');
+    if (byte_at(text, at) == ',' || byte_at(text, at) == '_') spec->grouping = byte_at(text, at++);
+    if (byte_at(text, at) == '.') {
         spec->precision = 0;
-        if (!isdigit((unsigned char)AT(++at)))
+        if (!isdigit((unsigned char)byte_at(text, ++at)))
             return jinja_run_fault(run, "ValueError", "Format specifier missing precision");
-        for (; isdigit((unsigned char)AT(at)); at++)
-            if (spec->precision < 1 << 24) spec->precision = spec->precision * 10 + (AT(at) - '0');
+        for (; isdigit((unsigned char)byte_at(text, at)); at++)
+            if (spec->precision < 1 << 24) spec->precision = spec->precision * 10 + (byte_at(text, at) - '0');
     }
-    if (at < text.size) spec->type = AT(at++);
-#undef AT
+    if (at < text.size) spec->type = byte_at(text, at++);
     return at >= text.size || jinja_run_fault(run, "ValueError", "Invalid format specifier");
 }
 

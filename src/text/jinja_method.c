@@ -509,7 +509,7 @@ static bool item(JinjaRun *run, JinjaValue object, JinjaValue key, JinjaValue *v
 }
 
 bool jinja_method_attribute(JinjaRun *run, JinjaValue object, JinjaValue name, JinjaValue *value) {
-    if (object.kind == JINJA_UNDEFINED) return jinja_value_fail(run, object);
+    if (object.kind == JINJA_UNDEFINED && !jinja_value_is(name, "__class__")) return jinja_value_fail(run, object);
     if (!attribute(run, object, name, value)) return false;
     if (value->kind == JINJA_MISSING && !item(run, object, name, value)) return false;
     if (value->kind == JINJA_MISSING) *value = no_attribute(run, object, name);

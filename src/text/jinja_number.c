@@ -328,7 +328,9 @@ static bool operate_integers(JinjaRun *run, JinjaOperator operator, JinjaInteger
         return true;
     case JINJA_FLOORDIV:
     case JINJA_MOD: {
-        if (!b) return zero_division(run, "integer division or modulo by zero");
+        if (!b)
+            return zero_division(run, operator== JINJA_MOD ? "integer modulo by zero"
+                                                           : "integer division or modulo by zero");
         if (b == -1 && a < -least) return too_long(run);
         JinjaInteger quotient = a / b, rest = a % b;
         if (rest && (rest < 0) != (b < 0)) quotient--, rest += b;

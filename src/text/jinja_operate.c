@@ -158,6 +158,7 @@ bool jinja_operate_slice(JinjaRun *run, JinjaValue a, JinjaValue start, JinjaVal
         return false;
     if (!by) return jinja_run_fault(run, "ValueError", "slice step cannot be zero");
     jinja_value_length(a, &length);
+    int64_t stride = by;
     if (by > (int64_t)length + 1) by = (int64_t)length + 1; // as good as any longer step
     if (by < -(int64_t)length - 1) by = -(int64_t)length - 1;
     slice_indices((int64_t)length, by, start.kind != JINJA_NONE, &from, stop.kind != JINJA_NONE, &to);
@@ -166,7 +167,8 @@ bool jinja_operate_slice(JinjaRun *run, JinjaValue a, JinjaValue start, JinjaVal
     if (a.kind == JINJA_STRING) return slice_string(run, a, from, by, count, value);
     if (a.kind == JINJA_RANGE) {
         int64_t first = a.range->start, each = a.range->step;
-        *value = jinja_value_range(run, first + from * each, first + to * each, each * by);
+        if (__builtin_mul_overflow(each, stride, &stride)) stride = each * by;
+        *value = jinja_value_range(run, first + from * each, first + to * each, stride);
         return true;
     }
     *value = jinja_value_list(run, a.kind);

@@ -158,7 +158,7 @@ static bool at_any(const JinjaParser *parser, const char *const *tags) {
 
 static bool parse_print(JinjaParser *parser, JinjaNode *output) {
     JinjaNode *node;
-    if (!jinja_parse_advance(parser) || !jinja_expression_tuple(parser, true, NULL, &node)) return false;
+    if (!jinja_parse_advance(parser) || !jinja_expression_tuple(parser, true, &node)) return false;
     jinja_parse_push(parser, &output->items, node);
     return jinja_parse_expect(parser, JINJA_T_PRINT_END, NULL, NULL);
 }
@@ -220,9 +220,9 @@ static bool parse_function(JinjaParser *parser, const char *const *tags, JinjaNo
 static bool parse_set(JinjaParser *parser, JinjaNode *node) {
     static const char *const ends[] = {"endset", NULL};
     bool assigned;
-    if (!jinja_expression_target(parser, true, NULL, &node->first)) return false;
+    if (!jinja_expression_target(parser, true, &node->first)) return false;
     if (!jinja_parse_skip(parser, JINJA_T_OPERATOR, "=", &assigned)) return false;
-    if (assigned) return jinja_expression_tuple(parser, true, NULL, &node->second);
+    if (assigned) return jinja_expression_tuple(parser, true, &node->second);
     node->type = JINJA_N_SET_BLOCK;
     return jinja_expression_filters(parser, &node->second) && parse_block(parser, ends, &node->body, NULL);
 }
@@ -231,9 +231,9 @@ static bool parse_for(JinjaParser *parser, JinjaNode *node) {
     static const char *const ends[] = {"endfor", "else", NULL}, *const last[] = {"endfor", NULL};
     bool filtered;
     JinjaToken end;
-    if (!jinja_expression_target(parser, false, "in", &node->first) ||
+    if (!jinja_expression_target(parser, false, &node->first) ||
         !jinja_parse_expect(parser, JINJA_T_NAME, "in", NULL) ||
-        !jinja_expression_tuple(parser, false, "recursive", &node->second) ||
+        !jinja_expression_tuple(parser, false, &node->second) ||
         !jinja_parse_skip(parser, JINJA_T_NAME, "if", &filtered))
         return false;
     if (filtered && !jinja_expression_parse(parser, true, &node->third)) return false;
@@ -249,8 +249,8 @@ static bool parse_if(JinjaParser *parser, JinjaNode *node) {
     JinjaToken end;
     do {
         JinjaNode *branch = jinja_parse_node(parser, JINJA_N_BRANCH, parser->current.line);
-        if (!jinja_expression_tuple(parser, false, NULL, &branch->first) ||
-            !parse_block(parser, ends, &branch->body, &end) || !jinja_parse_close(parser, branch))
+        if (!jinja_expression_tuple(parser, false, &branch->first) || !parse_block(parser, ends, &branch->body, &end) ||
+            !jinja_parse_close(parser, branch))
             return false;
         jinja_parse_push(parser, &node->items, branch);
     } while (jinja_value_is(end.value, "elif"));
@@ -262,7 +262,7 @@ static bool parse_with(JinjaParser *parser, JinjaNode *node) {
     while (!jinja_parse_at(parser, JINJA_T_BLOCK_END, NULL)) {
         JinjaNode *target, *value;
         if (node->items.count && !jinja_parse_expect(parser, JINJA_T_OPERATOR, ",", NULL)) return false;
-        if (!jinja_expression_target(parser, false, NULL, &target) ||
+        if (!jinja_expression_target(parser, false, &target) ||
             !jinja_parse_expect(parser, JINJA_T_OPERATOR, "=", NULL) || !jinja_expression_parse(parser, true, &value))
             return false;
         jinja_parse_push(parser, &node->items, target);

@@ -10,7 +10,7 @@
 typedef struct Walk {
     JinjaRun *run;
     JinjaScope *scope;
-    bool soft; // inside an `if`: unknown filters are met when they are used
+    bool soft; // in a branch of the scope itself: unknown filters are an error only when they are used
 } Walk;
 
 static bool same(JinjaValue a, JinjaValue b) {
@@ -152,7 +152,7 @@ static bool bind_all(Walk *walk, const JinjaNodes *nodes) {
 static Walk inner(const Walk *walk) {
     JinjaScope *scope = jinja_run_new(walk->run, JinjaScope);
     scope->parent = walk->scope;
-    return (Walk){walk->run, scope, walk->soft};
+    return (Walk){walk->run, scope, false};
 }
 
 // Whether the nodes read name before they store it themselves; *decided stops the search.
@@ -231,7 +231,6 @@ static int special(Walk *walk, const JinjaNode *node, const char *name) {
 // A macro or what calls one: parameters, then caller, kwargs and varargs when the body asks for them.
 static bool bind_macro(Walk *walk, JinjaNode *node) {
     Walk body = inner(walk);
-    body.soft = walk->soft;
     for (size_t i = 0; i < node->items.count; i++) parameter(&body, node->items.at[i]->name);
     node->caller_slot = special(&body, node, "caller");
     node->keywords_slot = special(&body, node, "kwargs");

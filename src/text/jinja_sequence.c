@@ -138,13 +138,14 @@ static bool sort_by(JinjaRun *run, JinjaValue subject, JinjaValue paths, JinjaVa
         jinja_value_push(run, parts, paths);
     }
     for (size_t i = 0; i < list->list->count; i++) {
-        JinjaValue key = jinja_value_list(run, JINJA_LIST), part;
+        JinjaValue key = jinja_value_list(run, JINJA_LIST), part = key;
         for (size_t p = 0; p < parts.list->count; p++) {
             if (!key_of(run, list->list->items[i], parts.list->items[p], otherwise, case_sensitive, &part))
                 return false;
             jinja_value_push(run, key, part);
         }
-        jinja_value_push(run, keys, key);
+        // One path is compared as it is; among lists, equal keys would hide that they have no order.
+        jinja_value_push(run, keys, several ? key : part);
     }
     return jinja_run_good(run) && jinja_value_sort(run, *list, keys, reverse);
 }

@@ -11,7 +11,7 @@ static bool absent(JinjaValue value) {
 
 static bool strips(JinjaRun *run, JinjaValue chars, uint32_t codepoint) {
     if (absent(chars)) return jinja_text_is_space(codepoint);
-    if (!jinja_run_step(run, chars.size / 64)) return false;
+    if (!jinja_run_step(run, 1 + chars.size / 64)) return false;
     for (size_t at = 0, size; at < chars.size; at += size)
         if (jinja_text_codepoint(chars.text, at, &size) == codepoint) return true;
     return false;
@@ -35,15 +35,16 @@ bool jinja_string_strip(JinjaRun *run, JinjaValue text, JinjaValue chars, bool l
     return jinja_run_step(run, (text.size - (to - from)) / 64);
 }
 
-// Words between runs of white space; the last one (for from_right, the first one) keeps the rest.
+// Words between runs of white space; what is left after the most cuts keeps its far end.
 static bool split_words(JinjaRun *run, JinjaValue text, int64_t most, bool from_right, JinjaValue list) {
     JinjaValue space = {.kind = JINJA_MISSING}, rest = text;
     for (;; most--) {
         if (!jinja_string_strip(run, rest, space, !from_right, from_right, &rest)) return false;
         if (!rest.size) return true;
-        if (!most)
-            return jinja_string_strip(run, rest, space, from_right, !from_right, &rest) &&
-                   (jinja_value_push(run, list, rest), true);
+        if (!most) {
+            jinja_value_push(run, list, rest);
+            return true;
+        }
         size_t at = from_right ? rest.size : 0, size;
         while (!from_right && at < rest.size && !strips(run, space, jinja_text_codepoint(rest.text, at, &size)))
             at += size;

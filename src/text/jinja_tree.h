@@ -153,9 +153,8 @@ bool jinja_parse_close(JinjaParser *parser, JinjaNode *node); // counts its dept
 
 // jinja_expression.c
 bool jinja_expression_parse(JinjaParser *parser, bool with_condition, JinjaNode **node);
-// until: a name that ends the tuple, or NULL.
-bool jinja_expression_tuple(JinjaParser *parser, bool with_condition, const char *until, JinjaNode **node);
-bool jinja_expression_target(JinjaParser *parser, bool with_namespace, const char *until, JinjaNode **node);
+bool jinja_expression_tuple(JinjaParser *parser, bool with_condition, JinjaNode **node);
+bool jinja_expression_target(JinjaParser *parser, bool with_namespace, JinjaNode **node);
 bool jinja_expression_filter(JinjaParser *parser, JinjaNode *subject, bool start_inline, JinjaNode **node);
 bool jinja_expression_filters(JinjaParser *parser, JinjaNode **node); // of {% set x | a | b %}: NULL when none
 

@@ -173,7 +173,7 @@ static bool hash_of(JinjaRun *run, JinjaValue key, uint64_t *hash) {
         return true;
     }
     case JINJA_STRING:
-    case JINJA_BIG: *hash = XXH3_64bits(key.text, key.size); return true;
+    case JINJA_BIG: *hash = XXH3_64bits(key.text, key.size); return jinja_run_step(run, key.size / 64);
     case JINJA_TUPLE: {
         *hash = key.list->count;
         if (!jinja_run_step(run, key.list->count) || !jinja_run_enter(run)) return false;
@@ -322,7 +322,10 @@ bool jinja_value_equal(JinjaRun *run, JinjaValue a, JinjaValue b, bool *equal) {
         *equal = false;
     else
         switch (a.kind) {
-        case JINJA_STRING: *equal = a.size == b.size && string_order(a, b) == 0; break;
+        case JINJA_STRING:
+            *equal = a.size == b.size && string_order(a, b) == 0;
+            good = jinja_run_step(run, a.size == b.size ? a.size / 64 : 0);
+            break;
         case JINJA_LIST:
         case JINJA_TUPLE:
             *equal = a.list == b.list || a.list->count == b.list->count;
@@ -367,7 +370,7 @@ bool jinja_value_order(JinjaRun *run, JinjaValue a, JinjaValue b, const char *op
     else if (is_number(a) && is_number(b))
         *order = number_order(a, b);
     else if (a.kind == JINJA_STRING && b.kind == JINJA_STRING)
-        *order = string_order(a, b);
+        *order = string_order(a, b), good = jinja_run_step(run, a.size / 64);
     else if (a.kind == b.kind && (a.kind == JINJA_LIST || a.kind == JINJA_TUPLE))
         good = list_order(run, a, b, operator, order);
     else
@@ -451,9 +454,7 @@ JinjaValue jinja_value_next(JinjaRun *run, JinjaIterator *iterator) {
         if (i >= source.size) return missing;
         size_t size = jinja_text_size_at(source, i);
         iterator->at += size;
-        JinjaValue character = jinja_value_text(source.text + i, size);
-        character.safe = source.safe;
-        return character;
+        return jinja_value_text(source.text + i, size);
     }
     case JINJA_LIST:
     case JINJA_TUPLE:
