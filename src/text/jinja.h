@@ -4,7 +4,9 @@
 //
 // Sources: the jinja2 documentation and its lexer, parser, idtracking, runtime, sandbox and filters modules.
 // Not built, refused by name: block, extends, include, import, autoescape; the filters pprint, random, striptags,
-// urlize, wordwrap, xmlattr; lipsum(). Integers are exact to 127 bits; longer ones print but do not compute.
+// urlize, wordwrap, xmlattr; lipsum(); complex numbers; \N{…} in strings. Integers are exact to 127 bits; longer ones
+// print but do not compute. jinja2 folds constant expressions and then takes a slice that fails, such as none[1:], for
+// undefined; here it is an error. Generators are computed at once, so an error in one is met where it is made.
 #pragma once
 #include "text/jinja_clock.h"
 #include "text/jinja_value.h"

@@ -60,7 +60,7 @@ typedef struct JinjaRender {
 } JinjaRender;
 
 typedef struct JinjaArguments {
-    JinjaValue positional; // a LIST
+    JinjaValue positional; // a TUPLE
     JinjaValue keywords;   // a DICT
 } JinjaArguments;
 

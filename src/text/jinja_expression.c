@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-enum { SOURCE_DEPTH = 200 };
-
 static bool at_operator(const JinjaParser *parser, const char *text) {
     return jinja_parse_at(parser, JINJA_T_OPERATOR, text);
 }
@@ -145,9 +143,7 @@ static bool parse_compare(JinjaParser *parser, JinjaNode **node) {
 static bool parse_not(JinjaParser *parser, JinjaNode **node) {
     if (!at_name(parser, "not")) return parse_compare(parser, node);
     int line = parser->current.line;
-    if (parser->run->depth >= SOURCE_DEPTH)
-        return jinja_parse_fail(parser, line, "nested more than %d levels deep", SOURCE_DEPTH);
-    if (!jinja_run_enter(parser->run) || !jinja_parse_advance(parser) || !parse_not(parser, node)) return false;
+    if (!jinja_parse_enter(parser) || !jinja_parse_advance(parser) || !parse_not(parser, node)) return false;
     jinja_run_leave(parser->run);
     return wrap(parser, JINJA_N_NOT, line, NULL, node);
 }
@@ -198,9 +194,7 @@ static bool parse_condition(JinjaParser *parser, JinjaNode **node) {
 }
 
 bool jinja_expression_parse(JinjaParser *parser, bool with_condition, JinjaNode **node) {
-    if (parser->run->depth >= SOURCE_DEPTH)
-        return jinja_parse_fail(parser, parser->current.line, "nested more than %d levels deep", SOURCE_DEPTH);
-    if (!jinja_run_enter(parser->run)) return false;
+    if (!jinja_parse_enter(parser)) return false;
     if (!(with_condition ? parse_condition(parser, node) : parse_or(parser, node))) return false;
     jinja_run_leave(parser->run);
     return true;
@@ -555,9 +549,7 @@ static bool parse_unary(JinjaParser *parser, bool with_filter, JinjaNode **node)
     int line = parser->current.line;
     if (at_operator(parser, "-") || at_operator(parser, "+")) {
         JinjaNodeType type = at_operator(parser, "-") ? JINJA_N_NEGATE : JINJA_N_PLUS;
-        if (parser->run->depth >= SOURCE_DEPTH)
-            return jinja_parse_fail(parser, line, "nested more than %d levels deep", SOURCE_DEPTH);
-        if (!jinja_run_enter(parser->run) || !jinja_parse_advance(parser) || !parse_unary(parser, false, node))
+        if (!jinja_parse_enter(parser) || !jinja_parse_advance(parser) || !parse_unary(parser, false, node))
             return false;
         jinja_run_leave(parser->run);
         if (!wrap(parser, type, line, NULL, node)) return false;

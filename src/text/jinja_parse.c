@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SOURCE_DEPTH = 200, NODE_DEPTH = JINJA_DEPTH / 2, MOST_PARAMETERS = 255 };
+enum { SOURCE_DEPTH = 200, NODE_DEPTH = JINJA_DEPTH / 2, MOST_PARAMETERS = 255 }; // Python gives up earlier
 
 typedef struct JinjaOpenTag {
     JinjaValue name;
@@ -57,6 +57,11 @@ bool jinja_parse_look(JinjaParser *parser, JinjaToken *token) {
     parser->has_ahead = true;
     *token = parser->ahead;
     return true;
+}
+
+bool jinja_parse_enter(JinjaParser *parser) {
+    if (parser->run->depth < SOURCE_DEPTH) return jinja_run_enter(parser->run);
+    return jinja_parse_fail(parser, parser->current.line, "nested more than %d levels deep", SOURCE_DEPTH);
 }
 
 static bool is_token(JinjaToken token, JinjaTokenType type, const char *text) {
@@ -392,11 +397,9 @@ static bool parse_named(JinjaParser *parser, JinjaNodes *body, JinjaToken name) 
 static bool parse_statement(JinjaParser *parser, JinjaNodes *body) {
     JinjaToken name = parser->current;
     if (name.type != JINJA_T_NAME) return jinja_parse_fail(parser, name.line, "tag name expected");
-    if (parser->run->depth >= SOURCE_DEPTH)
-        return jinja_parse_fail(parser, name.line, "nested more than %d levels deep", SOURCE_DEPTH);
     JinjaOpenTag tag = {name.value, parser->tags};
     parser->tags = &tag;
-    if (!jinja_run_enter(parser->run) || !parse_named(parser, body, name)) return false;
+    if (!jinja_parse_enter(parser) || !parse_named(parser, body, name)) return false;
     jinja_run_leave(parser->run);
     parser->tags = tag.outer;
     return true;

@@ -147,6 +147,7 @@ bool jinja_parse_skip(JinjaParser *parser, JinjaTokenType type, const char *text
 bool jinja_parse_expect(JinjaParser *parser, JinjaTokenType type, const char *text, JinjaToken *token); // token or NULL
 bool jinja_parse_fail(JinjaParser *parser, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 const char *jinja_parse_describe(JinjaParser *parser, JinjaToken token);
+bool jinja_parse_enter(JinjaParser *parser); // counts nesting of the source; undone by jinja_run_leave
 JinjaNode *jinja_parse_node(JinjaParser *parser, JinjaNodeType type, int line);
 void jinja_parse_push(JinjaParser *parser, JinjaNodes *nodes, JinjaNode *node);
 bool jinja_parse_close(JinjaParser *parser, JinjaNode *node); // counts its depth: once all children are set

@@ -47,7 +47,7 @@ typedef enum JinjaViewKind { JINJA_KEYS, JINJA_VALUES, JINJA_ITEMS } JinjaViewKi
 
 typedef struct JinjaValue {
     JinjaKind kind;
-    bool safe; // a string marked by `safe` or `escape` (markupsafe.Markup)
+    bool safe; // a string marked by `safe` or `escape` (markupsafe.Markup); a tuple that groupby made
     union {
         bool truth;           // BOOL
         JinjaInteger integer; // INT
