@@ -1,5 +1,6 @@
 #include "model/resident.h"
 
+#include "ops/panels.h"
 #include "ops/rows.h"
 
 KvCache kv_cache_open(Ops *ops, MemoryTag tag, const Architecture *architecture, DType dtype, int64_t pages) {
@@ -97,37 +98,50 @@ static void repack(Resident *r, LinearWeight *weight) {
     weight->rows = (Tensor){0};
 }
 
-// A copy of a parameter's elements, as a tensor of its own.
+// A copy of a parameter's elements in the compute dtype, as a tensor of its own.
 static void keep(Resident *r, Tensor *kept, const Tensor *flat, const Parameter *parameter) {
     device_release(&r->ops->device, kept);
-    int64_t rows = parameter->rows, cols = parameter->cols;
-    Tensor part = tensor_rows(flat, parameter->offset, rows * cols);
-    int64_t sizes[2] = {rows, cols};
-    *kept = device_tensor_raw(&r->ops->device, r->tag, r->policy.compute, parameter->vector ? 1 : 2, sizes);
-    Tensor line = TENSOR_RESHAPE(kept, rows * cols);
-    rows_cast(r->ops, &line, &part);
+    Tensor part = tensor_rows(flat, parameter->offset, parameter->rows * parameter->cols);
+    *kept = DEVICE_TENSOR_RAW(&r->ops->device, r->tag, r->policy.compute, part.size[0]);
+    rows_cast(r->ops, kept, &part);
+    if (!parameter->vector) *kept = TENSOR_RESHAPE(kept, parameter->rows, parameter->cols);
+}
+
+// `flat` itself when it is in the compute dtype, else a copy that is, to be released.
+static Tensor rounded(Resident *r, Tensor *copy, const Tensor *flat) {
+    *copy = (Tensor){0};
+    if (flat->dtype == r->policy.compute) return *flat;
+    *copy = DEVICE_TENSOR_RAW(&r->ops->device, MEMORY_GATHERED_UNIT, r->policy.compute, flat->size[0]);
+    rows_cast(r->ops, copy, flat);
+    return *copy;
 }
 
 static void load_root(Resident *r, int unit, const Tensor *flat) {
     const Parameter *embedding = parameters_find(r->parameters, unit, PARAMETER_EMBEDDING);
     const Parameter *head = parameters_find(r->parameters, unit, PARAMETER_HEAD);
-    keep(r, &r->embedding_VD, flat, embedding);
+    if (head)
+        keep(r, &r->embedding_VD, flat, embedding);
+    else
+        head = embedding; // tied: the head's panels hold the embeddings
     keep(r, &r->final_norm_D, flat, parameters_find(r->parameters, unit, PARAMETER_FINAL_NORM));
-    if (!head) head = embedding;
-    Tensor rows = tensor_rows(flat, head->offset, head->rows * head->cols);
+    Tensor part = tensor_rows(flat, head->offset, head->rows * head->cols), copy;
+    part = rounded(r, &copy, &part);
     r->head.n = head->rows;
     r->head.k = head->cols;
-    r->head.rows = TENSOR_RESHAPE(&rows, head->rows, head->cols);
+    r->head.rows = TENSOR_RESHAPE(&part, head->rows, head->cols);
     repack(r, &r->head);
+    device_release(&r->ops->device, &copy);
 }
 
 static void load_block(Resident *r, int unit, const Tensor *flat) {
     BlockWeights *block = &r->blocks[unit];
-    block_weights_view(block, r->parameters, unit, flat);
+    Tensor copy, in_compute = rounded(r, &copy, flat);
+    block_weights_view(block, r->parameters, unit, &in_compute);
     repack(r, &block->qkv);
     repack(r, &block->o);
     repack(r, &block->gate_up);
     repack(r, &block->down);
+    device_release(&r->ops->device, &copy);
     // Biases and norms lie behind the matrices: their own small array, with the same order and gaps.
     const Parameter *first = parameters_find(r->parameters, unit, PARAMETER_Q_BIAS);
     if (!first) first = parameters_find(r->parameters, unit, PARAMETER_INPUT_NORM);
@@ -144,18 +158,10 @@ static void load_block(Resident *r, int unit, const Tensor *flat) {
 }
 
 void resident_load_unit(Resident *r, int unit, const Tensor *flat) {
-    Device *device = &r->ops->device;
-    Tensor cast = {0};
-    if (flat->dtype != r->policy.compute) {
-        cast = DEVICE_TENSOR_RAW(device, MEMORY_GATHERED_UNIT, r->policy.compute, flat->size[0]);
-        rows_cast(r->ops, &cast, flat);
-        flat = &cast;
-    }
     if (unit == r->architecture->layer_count)
         load_root(r, unit, flat);
     else
         load_block(r, unit, flat);
-    device_release(device, &cast);
 }
 
 bool resident_load_file(Resident *r, const ModelFile *file, Error *error) {
@@ -192,7 +198,10 @@ void resident_forward(Resident *r, KvCache *cache, const TokenBatch *batch) {
         .act_TF = tensor_rows(&r->scratch.act_TF, 0, batch->count),
     };
     Tensor out_TD = tensor_rows(&r->out_TD, 0, batch->count);
-    embedding_forward(r->ops, &a.x_TD, &r->embedding_VD, batch->ids);
+    if (r->embedding_VD.data)
+        embedding_forward(r->ops, &a.x_TD, &r->embedding_VD, batch->ids);
+    else
+        panels_gather(r->ops, &a.x_TD, &r->head, batch->ids);
     for (int layer = 0; layer < cache->layer_count; layer++) {
         if (layer) rows_cast(r->ops, &a.x_TD, &out_TD); // the unit before handed on policy.output; cast on entry
         a.kv = cache->layers[layer];

@@ -28,7 +28,8 @@ typedef struct Resident {
     MemoryTag tag;
     BlockWeights *blocks;  // [L] panels, norms and biases owned
     Tensor *block_vectors; // [L] the flat array behind each block's norms and biases
-    Tensor embedding_VD, final_norm_D;
+    Tensor embedding_VD;   // data NULL with a tied head, whose panels hold the same numbers
+    Tensor final_norm_D;
     LinearWeight head; // panels
     Tensor cos_sin_PE; // rotary table for all positions that may occur
     // Scratch for up to max_rows rows, used by every layer in turn.
@@ -46,7 +47,8 @@ void resident_open(Resident *resident, Ops *ops, const Architecture *architectur
                    PrecisionPolicy policy, MemoryTag tag, int64_t max_rows, int64_t max_positions);
 void resident_close(Resident *resident);
 
-// Takes over one unit's weights from its flat array (F32 or the compute dtype; model/parameters.h): casts and packs.
+// Takes over one unit's weights from its flat array (F32 or the compute dtype; model/parameters.h): casts and packs. What is
+// rounded on the way lives a moment, as MEMORY_GATHERED_UNIT.
 void resident_load_unit(Resident *resident, int unit, const Tensor *flat);
 
 // Loads every unit from a model file.

@@ -11,6 +11,11 @@ typedef enum GemmOrder {
     GEMM_PANELS   // element (line, k) is data[(line/32·stride + k)·32 + line%32]: linear_pack's order, stride = K
 } GemmOrder;
 
+// Where element (line, k) lies in linear_pack's order, in elements.
+static inline int64_t gemm_panels_at(int64_t line, int64_t k, int64_t stride) {
+    return (line / GEMM_PANEL * stride + k) * GEMM_PANEL + line % GEMM_PANEL;
+}
+
 // One operand as stored: the rows of A or the columns of B are its "lines". F32, BF16 or F16.
 typedef struct GemmLines {
     const void *data;
