@@ -150,9 +150,9 @@ static void check_plainly(const Brute *b, const float *logprob, SoftmaxFilter fi
 }
 
 static const SoftmaxFilter filters[] = {
-    {1, 1, 0},          {0.7f, 1, 0},   {1, 0.9f, 0},      {0.7f, 0.9f, 0},    {1, 1, 1},
-    {1, 1, 5},          {2.5f, 1, 100}, {1, 0.5f, 50},     {1, 1e-6f, 0},      {1, 0.1f, 3},
-    {1, 0.9999999f, 0}, {1, 0.999f, 0}, {0.01f, 0.95f, 0}, {1, 0.3f, 1000000}, {1.3f, 1, 600},
+    {1, 1, 0},         {0.7f, 1, 0},       {1, 0.9f, 0},   {0.7f, 0.9f, 0}, {1, 1, 1},          {1, 1, 5},
+    {2.5f, 1, 100},    {1, 0.5f, 50},      {1, 1e-6f, 0},  {1, 0.1f, 3},    {1, 0.9999999f, 0}, {1, 0.999f, 0},
+    {0.01f, 0.95f, 0}, {1, 0.3f, 1000000}, {1.3f, 1, 600}, {1, 1, 1200},
 };
 static const int64_t sizes[] = {1, 2, 15, 16, 17, 511, 512, 513, 2500};
 enum { FILTERS = sizeof filters / sizeof *filters, SIZES = sizeof sizes / sizeof *sizes };
