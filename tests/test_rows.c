@@ -449,13 +449,15 @@ static void test_plan(void **state) {
     assert_true(ops_open(&ops, (OpsOptions){.device = DEVICE_PLAN}, &error));
     Tensor x = DEVICE_TENSOR(&ops.device, MEMORY_SCRATCH, DTYPE_BF16, T, 64);
     Tensor w = DEVICE_TENSOR(&ops.device, MEMORY_SCRATCH, DTYPE_F32, 64);
+    Tensor dx = DEVICE_TENSOR(&ops.device, MEMORY_SCRATCH, DTYPE_BF16, T, 64);
     rms_norm_forward(&ops, &x, &x, &w, 1e-5f);
-    rms_norm_backward(&ops, &x, &w, &x, &x, &w, &x, 1e-5f);
+    rms_norm_backward(&ops, &dx, &w, &x, &x, &w, &dx, 1e-5f);
     embedding_forward(&ops, &x, &x, NULL);
     assert_int_equal(rows_cast(&ops, &x, &x), 0);
     assert_true(rows_square_sum(&ops, &x) == 0);
     device_release(&ops.device, &x);
     device_release(&ops.device, &w);
+    device_release(&ops.device, &dx);
     ops_close(&ops);
 }
 

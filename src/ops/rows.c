@@ -205,6 +205,7 @@ void rms_norm_backward(Ops *ops, Tensor *dx_TD, Tensor *dw_D, const Tensor *dy_T
     check_count(w_D, "w", columns);
     if (dw_D) check_count(dw_D, "dw", columns);
     if (dw_D) check_f32(dw_D, "dw");
+    CHECK(dx_TD->data != dy_TD->data && dx_TD->data != x_TD->data, "dx is dy or x (%p)", dx_TD->data);
     if (!ops_runs(ops)) return;
     float rstd[SLAB_ROWS];
     RowsJob job = {.columns = columns, .out = dx_TD, .a = dy_TD, .b = x_TD, .c = w_D, .d = residual_TD, .e = dw_D};

@@ -17,8 +17,9 @@ void rows_scatter(Ops *ops, Tensor *out_SD, const Tensor *x_TD, const int32_t *r
 // y = x · rsqrt(mean(x²) + eps) · w, in fp32, rounded once (Zhang & Sennrich 2019; Llama). mean: lanes over D.
 void rms_norm_forward(Ops *ops, Tensor *y_TD, const Tensor *x_TD, const Tensor *w_D, float eps);
 
-// dx_TD = residual_TD (NULL: 0) + rstd · (dy·w − x · (lanes Σ dy·w·x) · rstd² / D), rstd = 1/sqrt(mean(x²) + eps); dw_D += Σ_t dy·x·rstd (fp32, tokens ascending, going on from what is
-// there). dw_D may be NULL. dx may be the same tensor as residual.
+// dx_TD = residual_TD (NULL: 0) + rstd · (dy·w − x · (lanes Σ dy·w·x) · rstd² / D), rstd = 1/sqrt(mean(x²) + eps);
+// dw_D += Σ_t dy·x·rstd (fp32, tokens ascending, going on from what is there). dw_D may be NULL. dx may be the same tensor as
+// residual, but not as dy or x.
 void rms_norm_backward(Ops *ops, Tensor *dx_TD, Tensor *dw_D, const Tensor *dy_TD, const Tensor *x_TD,
                        const Tensor *w_D, const Tensor *residual_TD, float eps);
 
