@@ -90,11 +90,11 @@ static void repr_string(JinjaRun *run, JinjaBuffer *buffer, JinjaValue string) {
         if (c == (uint32_t)quote || c == '\\')
             snprintf(escape, sizeof escape, "\\%c", (char)c);
         else if (c == '\n')
-            strcpy(escape, "\\n");
+            snprintf(escape, sizeof escape, "%s", "\\n");
         else if (c == '\r')
-            strcpy(escape, "\\r");
+            snprintf(escape, sizeof escape, "%s", "\\r");
         else if (c == '\t')
-            strcpy(escape, "\\t");
+            snprintf(escape, sizeof escape, "%s", "\\t");
         else if (!jinja_text_is_printable(c))
             snprintf(escape, sizeof escape, c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
         if (escape[0])
