@@ -135,8 +135,8 @@ int main(int argc, char **argv) {
     shape.distinct = number(argc, argv, 7, shape.sequences);
     OpsOptions ops = {.threads = (int)number(argc, argv, 9, 0)};
     const char *output = argc > 8 ? argv[8] : NULL;
-    if (!precision_parse_compute(&policy.compute, argc > 2 ? argv[2] : "float32", &error) ||
-        !precision_parse_output(&policy.output, output, policy.compute, &error) ||
+    if (!precision_parse_compute(&policy.compute, "DTYPE", argc > 2 ? argv[2] : "float32", &error) ||
+        !precision_parse_output(&policy.output, "OUTPUT", output, policy.compute, &error) ||
         !model_setup_open(&setup, argv[1], policy, ops, 256, shape.prompt + shape.answer, &error)) {
         fprintf(stderr, "bench_step: %s\n", error.text);
         return 1;

@@ -132,21 +132,19 @@ static void test_two_dashes_end_the_options(void **state) {
 
 static void test_refusals_name_what_and_the_remedy(void **state) {
     (void)state;
-    refused(&sample, LINE("model", "--temprature", "1"),
-            "whet sample: unknown option --temprature; did you mean --temperature?");
-    refused(&sample, LINE("model", "--topk=3"), "whet sample: unknown option --topk; did you mean --top-k?");
-    refused(&sample, LINE("model", "--jso"), "whet sample: unknown option --jso; did you mean --json?");
-    refused(&sample, LINE("model", "--JSON-LINEs"), "whet sample: unknown option --JSON-LINEs; see `whet help sample`");
-    refused(&sample, LINE("model", "--zebra-crossing"),
-            "whet sample: unknown option --zebra-crossing; see `whet help sample`");
-    refused(&sample, LINE("model", "--=3"), "whet sample: unknown option --; see `whet help sample`");
-    refused(&sample, LINE("model", "--a\nb"), "whet sample: unknown option --a b; see `whet help sample`");
-    refused(&any, LINE("--anything"), "whet any: unknown option --anything; see `whet help any`");
-    refused(&sample, LINE("model", "--top-k"), "whet sample: --top-k wants a value (K)");
-    refused(&sample, LINE("model", "--json=1"), "whet sample: --json takes no value");
-    refused(&sample, LINE("model", "--json="), "whet sample: --json takes no value");
-    refused(&sample, LINE("--json"), "whet sample: something is missing; usage: whet sample MODEL [PROMPT]");
-    refused(&sample, LINE("a", "b", "c"), "whet sample: too much is given; usage: whet sample MODEL [PROMPT]");
+    refused(&sample, LINE("model", "--temprature", "1"), "unknown option --temprature; did you mean --temperature?");
+    refused(&sample, LINE("model", "--topk=3"), "unknown option --topk; did you mean --top-k?");
+    refused(&sample, LINE("model", "--jso"), "unknown option --jso; did you mean --json?");
+    refused(&sample, LINE("model", "--JSON-LINEs"), "unknown option --JSON-LINEs; see `whet help sample`");
+    refused(&sample, LINE("model", "--zebra-crossing"), "unknown option --zebra-crossing; see `whet help sample`");
+    refused(&sample, LINE("model", "--=3"), "unknown option --; see `whet help sample`");
+    refused(&sample, LINE("model", "--a\nb"), "unknown option --a b; see `whet help sample`");
+    refused(&any, LINE("--anything"), "unknown option --anything; see `whet help any`");
+    refused(&sample, LINE("model", "--top-k"), "--top-k wants a value (K)");
+    refused(&sample, LINE("model", "--json=1"), "--json takes no value");
+    refused(&sample, LINE("model", "--json="), "--json takes no value");
+    refused(&sample, LINE("--json"), "something is missing; usage: whet sample MODEL [PROMPT]");
+    refused(&sample, LINE("a", "b", "c"), "too much is given; usage: whet sample MODEL [PROMPT]");
     char name[500];
     memset(name, 'x', sizeof name);
     memcpy(name, "--", 2);
@@ -154,7 +152,7 @@ static void test_refusals_name_what_and_the_remedy(void **state) {
     Arguments arguments;
     Error error = {0};
     assert_false(command_parse(&arguments, &sample, 1, (char *[]){name}, &arena, &error));
-    assert_non_null(strstr(error.text, "whet sample: unknown option --xxx"));
+    assert_non_null(strstr(error.text, "unknown option --xxx"));
 }
 
 static void integer(const char *text, int64_t low, int64_t high, int64_t expected) {
@@ -175,8 +173,8 @@ static void no_integer(const char *text, int64_t low, int64_t high) {
     Line line = LINE("model", "--top-k", text);
     parsed(&arguments, &sample, &line);
     assert_false(command_integer(&arguments, "--top-k", &value, low, high, &error));
-    snprintf(message, sizeof message, "whet sample: --top-k is '%s'; expected an integer from %lld to %lld", text,
-             (long long)low, (long long)high);
+    snprintf(message, sizeof message, "--top-k is '%s'; expected an integer from %lld to %lld", text, (long long)low,
+             (long long)high);
     assert_string_equal(error.text, message);
     assert_true(value == -77);
 }
@@ -245,7 +243,7 @@ static void test_reals(void **state) {
         Line line = LINE("model", "--temperature", bad[i]);
         parsed(&arguments, &sample, &line);
         assert_false(command_real(&arguments, "--temperature", &value, 0, 2, &error));
-        snprintf(message, sizeof message, "whet sample: --temperature is '%s'; expected a number from 0 to 2", bad[i]);
+        snprintf(message, sizeof message, "--temperature is '%s'; expected a number from 0 to 2", bad[i]);
         assert_string_equal(error.text, message);
         assert_true(value == -77);
     }
@@ -335,7 +333,7 @@ static void test_help_prints_every_option(void **state) {
     assert_string_equal(command_text(&arguments, "--number-19"), "19");
     assert_string_equal(command_text(&arguments, "--number-0"), "0");
     assert_null(command_text(&arguments, "--number-1"));
-    refused(&full, LINE("--number-20", "1"), "whet full: unknown option --number-20; did you mean --number-0?");
+    refused(&full, LINE("--number-20", "1"), "unknown option --number-20; did you mean --number-0?");
 }
 
 // ---- the program's own verbs

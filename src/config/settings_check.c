@@ -29,9 +29,10 @@ static bool with_place(const Check *check) {
 
 static bool check_precision(const Check *check) {
     PolicyOptions *policy = &check->settings->policy;
-    if (!precision_parse_compute(&policy->dtypes.compute, policy->precision, check->error)) return with_place(check);
-    const char *output = policy->fsdp_output_dtype;
-    if (!precision_parse_output(&policy->dtypes.output, output, policy->dtypes.compute, check->error))
+    PrecisionPolicy *dtypes = &policy->dtypes;
+    if (!precision_parse_compute(&dtypes->compute, "policy.precision", policy->precision, check->error) ||
+        !precision_parse_output(&dtypes->output, "policy.automodel_cfg.fsdp_output_dtype", policy->fsdp_output_dtype,
+                                dtypes->compute, check->error))
         return with_place(check);
     const char *key = "policy.generation.vllm_cfg.precision";
     const Value *sampler = value_find(check->settings->tree, key);

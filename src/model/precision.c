@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-bool precision_parse_output(DType *output, const char *text, DType compute, Error *error) {
+bool precision_parse_output(DType *output, const char *key, const char *text, DType compute, Error *error) {
     static const struct {
         const char *name;
         DType dtype;
@@ -27,22 +27,18 @@ bool precision_parse_output(DType *output, const char *text, DType compute, Erro
         *output = names[i].dtype;
         return true;
     }
-    return error_set(error,
-                     "policy.automodel_cfg.fsdp_output_dtype: '%s' is none of float32 (fp32), bfloat16 (bf16), "
-                     "float16 (fp16), param",
-                     text);
+    return error_set(error, "%s: '%s' is none of float32 (fp32), bfloat16 (bf16), float16 (fp16), param", key, text);
 }
 
-bool precision_parse_compute(DType *compute, const char *text, Error *error) {
+bool precision_parse_compute(DType *compute, const char *key, const char *text, Error *error) {
     if (!strcmp(text, "float32"))
         *compute = DTYPE_F32;
     else if (!strcmp(text, "bfloat16"))
         *compute = DTYPE_BF16;
     else if (!strcmp(text, "float16"))
-        return error_set(error,
-                         "policy.precision: float16 as the compute dtype is not supported yet; choose float32 or "
-                         "bfloat16");
+        return error_set(error, "%s: float16 as the compute dtype is not supported yet; choose float32 or bfloat16",
+                         key);
     else
-        return error_set(error, "policy.precision: '%s' is none of float32, bfloat16", text);
+        return error_set(error, "%s: '%s' is none of float32, bfloat16", key, text);
     return true;
 }

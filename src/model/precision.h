@@ -10,8 +10,8 @@ typedef struct PrecisionPolicy {
 } PrecisionPolicy;
 
 // Parses fsdp_output_dtype: float32/fp32, bfloat16/bf16, float16/fp16, or param (= compute, no cast); upper or lower case,
-// surrounding blanks allowed; NULL = float32. Refuses anything else, naming key, value and choices.
-bool precision_parse_output(DType *output, const char *text, DType compute, Error *error);
+// surrounding blanks allowed; NULL = float32. Refuses anything else, naming key (as the user wrote it), value and choices.
+bool precision_parse_output(DType *output, const char *key, const char *text, DType compute, Error *error);
 
 // Parses policy.precision: float32, bfloat16 (float16 is refused for now, saying so).
-bool precision_parse_compute(DType *compute, const char *text, Error *error);
+bool precision_parse_compute(DType *compute, const char *key, const char *text, Error *error);

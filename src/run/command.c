@@ -27,12 +27,17 @@ static bool refuse_option(const Command *command, const char *word, size_t lengt
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)length, word);
     const char *near = strbuf_nearest(name, names, (size_t)count);
-    if (near) return error_set(error, "whet %s: unknown option %s; did you mean %s?", command->verb, name, near);
-    return error_set(error, "whet %s: unknown option %s; see `whet help %s`", command->verb, name, command->verb);
+    if (near) return error_set(error, "unknown option %s; did you mean %s?", name, near);
+    return error_set(error, "unknown option %s; see `whet help %s`", name, command->verb);
+}
+
+bool command_misuse(Arguments *arguments) {
+    arguments->misused = true;
+    return false;
 }
 
 bool command_parse(Arguments *arguments, const Command *command, int count, char **words, Arena *arena, Error *error) {
-    *arguments = (Arguments){.command = command, .operands = arena_array(arena, char *, count + 1)};
+    *arguments = (Arguments){.command = command, .misused = true, .operands = arena_array(arena, char *, count + 1)};
     bool options_over = false;
     for (int i = 0; i < count; i++) {
         char *word = words[i];
@@ -50,21 +55,22 @@ bool command_parse(Arguments *arguments, const Command *command, int count, char
         if (index < 0) return refuse_option(command, word, length, error);
         const CommandOption *option = &command->options[index];
         if (!option->value) {
-            if (equals) return error_set(error, "whet %s: %s takes no value", command->verb, option->name);
+            if (equals) return error_set(error, "%s takes no value", option->name);
             arguments->values[index] = "";
         } else if (equals) {
             arguments->values[index] = equals + 1;
         } else if (i + 1 < count) {
             arguments->values[index] = words[++i];
         } else {
-            return error_set(error, "whet %s: %s wants a value (%s)", command->verb, option->name, option->value);
+            return error_set(error, "%s wants a value (%s)", option->name, option->value);
         }
     }
     bool few = arguments->operand_count < command->min_operands;
     bool many = command->max_operands >= 0 && arguments->operand_count > command->max_operands;
     if (few || many)
-        return error_set(error, "whet %s: %s; usage: whet %s %s", command->verb,
-                         few ? "something is missing" : "too much is given", command->verb, command->operands);
+        return error_set(error, "%s; usage: whet %s %s", few ? "something is missing" : "too much is given",
+                         command->verb, command->operands);
+    arguments->misused = false;
     return true;
 }
 
@@ -78,28 +84,27 @@ bool command_switch(const Arguments *arguments, const char *name) {
     return command_text(arguments, name) != NULL;
 }
 
-bool command_integer(const Arguments *arguments, const char *name, int64_t *value, int64_t low, int64_t high,
-                     Error *error) {
+bool command_integer(Arguments *arguments, const char *name, int64_t *value, int64_t low, int64_t high, Error *error) {
     const char *text = command_text(arguments, name);
     if (!text) return true;
     char *end;
     errno = 0;
     long long number = strtoll(text, &end, 10);
     if (end == text || *end || errno || number < low || number > high)
-        return error_set(error, "whet %s: %s is '%s'; expected an integer from %lld to %lld", arguments->command->verb,
-                         name, text, (long long)low, (long long)high);
+        return command_misuse(arguments) || error_set(error, "%s is '%s'; expected an integer from %lld to %lld", name,
+                                                      text, (long long)low, (long long)high);
     *value = number;
     return true;
 }
 
-bool command_real(const Arguments *arguments, const char *name, double *value, double low, double high, Error *error) {
+bool command_real(Arguments *arguments, const char *name, double *value, double low, double high, Error *error) {
     const char *text = command_text(arguments, name);
     if (!text) return true;
     char *end;
     double number = strtod(text, &end);
     if (end == text || *end || !(number >= low && number <= high))
-        return error_set(error, "whet %s: %s is '%s'; expected a number from %g to %g", arguments->command->verb, name,
-                         text, low, high);
+        return command_misuse(arguments) ||
+               error_set(error, "%s is '%s'; expected a number from %g to %g", name, text, low, high);
     *value = number;
     return true;
 }

@@ -40,7 +40,7 @@ static bool open_chat(LoadedModel *model, const ModelFile *text_side, const char
     if (!text || !strcmp(text, "default")) {
         text = model_file_chat_template(text_side);
         size = text ? strlen(text) : 0;
-        name = model->path;
+        name = arena_format(&arena, "%s (chat template)", model->path);
     } else if (size > strlen(".jinja") && !strcmp(text + size - strlen(".jinja"), ".jinja")) {
         char *read;
         name = chat_template;

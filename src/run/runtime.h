@@ -22,7 +22,7 @@ typedef struct Runtime {
         "--threads", "N", "threads; default: one for each core"                                                        \
     }
 
-// rows: most rows walked at once; positions: longest sequence.
-bool runtime_open(Runtime *runtime, const Arguments *arguments, const char *path, Error *error);
+// rows: most rows walked at once; positions: longest sequence, at most what the model was made for.
+bool runtime_open(Runtime *runtime, Arguments *arguments, const char *path, Error *error);
 bool runtime_load(Runtime *runtime, int64_t rows, int64_t positions, Error *error);
 void runtime_close(Runtime *runtime); // accepts a half-opened one

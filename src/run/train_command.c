@@ -40,7 +40,7 @@ static bool lock_run(int locks[2], const Settings *settings, Error *error) {
     return lock_folder(&locks[0], logs, error) && (same || lock_folder(&locks[1], checkpoints, error));
 }
 
-static bool run_train(const Arguments *arguments, Error *error) {
+static bool run_train(Arguments *arguments, Error *error) {
     Arena arena = {0};
     Settings *settings;
     Trainer trainer = {0};
@@ -59,7 +59,7 @@ static bool run_train(const Arguments *arguments, Error *error) {
     return good;
 }
 
-static bool run_config(const Arguments *arguments, Error *error) {
+static bool run_config(Arguments *arguments, Error *error) {
     Arena arena = {0};
     Settings *settings;
     bool good = load(&settings, arguments, &arena, error);

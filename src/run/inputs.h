@@ -1,0 +1,29 @@
+// Texts, chats and ids as token ids, from the lines of a JSONL file: what `whet generate --prompts` and `whet score` read.
+#pragma once
+#include "run/loaded_model.h"
+
+typedef struct InputOptions {
+    const char *text_key; // "prompt" or "text"
+    bool as_chat;  // a text becomes a user message; else it is encoded as it stands, with a BOS where the tokenizer
+                   // wants one
+    bool answered; // chats end with the beginning of an answer, also where a line has no add_generation_prompt
+    int64_t least, most; // tokens of one input
+} InputOptions;
+
+// Zero-initialise but for the first two.
+typedef struct Inputs {
+    const LoadedModel *model;
+    InputOptions options;
+    int64_t count, longest; // tokens of the longest input
+    int64_t *offset;        // [count + 1] of ids, in the arena given
+    TokenList ids;
+} Inputs;
+
+// A line is an object with exactly one of text_key, "messages" (a chat) and "ids"; its other keys are the user's own. Empty
+// lines are passed over. The error names file, line, key, and where a text has too few or too many tokens how many.
+bool inputs_read(Inputs *inputs, const char *path, Arena *arena, Error *error);
+
+// One text that came from elsewhere, as the only input.
+bool inputs_take(Inputs *inputs, const char *text, Arena *arena, Error *error);
+
+void inputs_close(Inputs *inputs); // accepts a half-read one
