@@ -9,6 +9,7 @@
 #define CONTINUE_MARK "CONTINUE_FINAL_MESSAGE_TAG"
 
 struct ChatTemplate {
+    Arena home; // of this struct
     JinjaTemplate *parsed;
     char name[256];
 };
@@ -23,17 +24,19 @@ bool chat_open(ChatTemplate **template, const char *source, size_t size, const c
     JinjaFault fault;
     *template = NULL;
     if (!jinja_open(&parsed, source, size, &fault)) return report(name, &fault, error);
-    *template = calloc(1, sizeof **template);
-    CHECK(*template, "out of host memory: %zu bytes asked for", sizeof **template);
+    Arena home = {0};
+    *template = arena_array(&home, ChatTemplate, 1);
+    (*template)->home = home;
     (*template)->parsed = parsed;
-    strncpy((*template)->name, name, sizeof(*template)->name - 1);
+    snprintf((*template)->name, sizeof(*template)->name, "%s", name);
     return true;
 }
 
 void chat_close(ChatTemplate *template) {
     if (!template) return;
     jinja_close(template->parsed);
-    free(template);
+    Arena home = template->home;
+    arena_close(&home);
 }
 
 static bool put(JinjaRun *run, JinjaValue dict, const char *name, JinjaValue value) {

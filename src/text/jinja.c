@@ -6,14 +6,16 @@
 #include <stdlib.h>
 
 struct JinjaTemplate {
+    Arena home;   // of this struct
     JinjaRun run; // memory of the tree
     JinjaNodes body;
     JinjaScope *root;
 };
 
 bool jinja_open(JinjaTemplate **template, const char *source, size_t size, JinjaFault *fault) {
-    JinjaTemplate *parsed = calloc(1, sizeof *parsed);
-    CHECK(parsed, "out of host memory: %zu bytes asked for", sizeof *parsed);
+    Arena home = {0};
+    JinjaTemplate *parsed = arena_array(&home, JinjaTemplate, 1);
+    parsed->home = home;
     JinjaRun *run = &parsed->run;
     *template = NULL;
     bool good = size <= JINJA_MOST_SOURCE ||
@@ -32,7 +34,8 @@ bool jinja_open(JinjaTemplate **template, const char *source, size_t size, Jinja
 void jinja_close(JinjaTemplate *template) {
     if (!template) return;
     jinja_run_close(&template->run);
-    free(template);
+    Arena home = template->home;
+    arena_close(&home);
 }
 
 bool jinja_render(const JinjaTemplate *template, JinjaRun *run, JinjaValue variables, const JinjaClock *clock,

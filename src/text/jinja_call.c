@@ -25,7 +25,8 @@ void jinja_call_describe(JinjaRun *run, JinjaBuffer *buffer, JinjaValue value) {
         jinja_loop_attribute(run, value, jinja_value_string("length"), &length);
         snprintf(text, sizeof text, " %lld/%lld", (long long)value.loop->index0 + 1, (long long)value.loop->length);
     }
-    if (value.kind == JINJA_MACRO && value.macro->node->type != JINJA_N_MACRO) strcpy(text, " anonymous");
+    if (value.kind == JINJA_MACRO && value.macro->node->type != JINJA_N_MACRO)
+        snprintf(text, sizeof text, " anonymous");
     jinja_run_puts(run, buffer, text);
     if (value.kind != JINJA_MACRO || text[0]) return;
     jinja_run_puts(run, buffer, " ");

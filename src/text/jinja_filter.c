@@ -240,7 +240,7 @@ static bool filter_filesizeformat(JinjaRun *run, JinjaValue subject, const Jinja
     if (!good || !isfinite(bytes)) return jinja_run_fault(run, "ValueError", "could not convert to a file size");
     int i = -1;
     if (bytes == 1)
-        strcpy(text, "1 Byte");
+        snprintf(text, sizeof text, "1 Byte");
     else if (bytes < base)
         snprintf(text, sizeof text, "%.0f Bytes", trunc(bytes));
     else {

@@ -109,9 +109,9 @@ static bool put_real(JinjaRun *run, JinjaBuffer *out, const Spec *spec, double r
     } else {
         char letter = type == '%' ? 'f' : !type || type == 'n' ? 'g' : type;
         snprintf(form, sizeof form, "%%%s.*%c", spec->alternate ? "#" : "", letter);
-        snprintf(text, sizeof text, form, precision < 0 ? 6 : precision, real);
-        if (!type && !strpbrk(text, ".en")) strcat(text, ".0");
-        if (type == '%') strcat(text, "%");
+        size_t size = (size_t)snprintf(text, sizeof text, form, precision < 0 ? 6 : precision, real);
+        bool whole = !type && !strpbrk(text, ".en");
+        snprintf(text + size, sizeof text - size, "%s", whole ? ".0" : type == '%' ? "%" : "");
     }
     return put_number(run, out, spec, negative, "", text, strlen(text), 3);
 }

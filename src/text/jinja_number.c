@@ -22,7 +22,7 @@ static int shortest_digits(double value, char digits[20], int *exponent) {
         if (!same && precision == 16 && nearest > '0') *last = (char)(nearest - 1), same = strtod(text, NULL) == value;
         if (!same) continue;
         char *mark = strchr(text, 'e');
-        *exponent = atoi(mark + 1);
+        *exponent = (int)strtol(mark + 1, NULL, 10);
         int count = 0;
         for (char *c = text; c < mark; c++)
             if (isdigit((unsigned char)*c)) digits[count++] = *c;
@@ -36,28 +36,27 @@ static int shortest_digits(double value, char digits[20], int *exponent) {
 
 void jinja_number_real(char text[32], double value) {
     if (isnan(value) || isinf(value)) {
-        strcpy(text, isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
+        snprintf(text, 32, "%s", isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
         return;
     }
     char *out = text;
     if (signbit(value)) *out++ = '-', value = -value;
+    const char *end = text + 32;
     if (value == 0) {
-        strcpy(out, "0.0");
+        snprintf(out, (size_t)(end - out), "0.0");
         return;
     }
     char digits[20];
     int exponent, count = shortest_digits(value, digits, &exponent);
     if (exponent < -4 || exponent >= 16) {
         *out++ = digits[0];
-        if (count > 1) out += sprintf(out, ".%s", digits + 1);
-        sprintf(out, "e%c%02d", exponent < 0 ? '-' : '+', abs(exponent));
+        snprintf(out, (size_t)(end - out), "%s%se%c%02d", count > 1 ? "." : "", digits + 1, exponent < 0 ? '-' : '+',
+                 abs(exponent));
     } else if (exponent < 0) {
-        out += sprintf(out, "0.");
-        for (int i = -1; i > exponent; i--) *out++ = '0';
-        strcpy(out, digits);
+        snprintf(out, (size_t)(end - out), "0.%.*s%s", -1 - exponent, "000", digits);
     } else {
         for (int i = 0; i <= exponent; i++) *out++ = i < count ? digits[i] : '0';
-        sprintf(out, ".%s", count > exponent + 1 ? digits + exponent + 1 : "0");
+        snprintf(out, (size_t)(end - out), ".%s", count > exponent + 1 ? digits + exponent + 1 : "0");
     }
 }
 
