@@ -12,7 +12,9 @@ WERROR = -Werror
 WARNINGS = -Wall -Wextra $(WERROR) -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
 # -ffp-contract=off: fused multiply-adds are written, never left to the compiler (docs/numbers.md).
 ALL_CFLAGS = -std=gnu17 -D_GNU_SOURCE $(WARNINGS) -ffp-contract=off -fno-math-errno -pthread -Isrc -I$(BUILD) $(PACKAGE_CFLAGS) $(CFLAGS) $(SANITIZE_FLAGS)
+KERNEL_LEVEL = -O3
 ifdef SANITIZE
+KERNEL_LEVEL = -O1
 SANITIZE_FLAGS = -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer
 endif
 
@@ -43,11 +45,11 @@ endif
 # One kernel body, built once per instruction set and chosen at run time (src/ops/kernels.h).
 AVX2_FLAGS = -mavx2 -mfma -mf16c
 AVX512_FLAGS = $(AVX2_FLAGS) -mavx512f -mavx512bw -mavx512dq -mavx512vl
-$(BUILD)/ops/kernels_avx2.o: override CFLAGS += -O3 $(AVX2_FLAGS)
-$(BUILD)/ops/kernels_avx512.o: override CFLAGS += -O3 $(AVX512_FLAGS)
+$(BUILD)/ops/kernels_avx2.o: override CFLAGS += $(KERNEL_LEVEL) $(AVX2_FLAGS)
+$(BUILD)/ops/kernels_avx512.o: override CFLAGS += $(KERNEL_LEVEL) $(AVX512_FLAGS)
 $(BUILD)/tests/support/simd_avx2.o: override CFLAGS += $(AVX2_FLAGS)
 $(BUILD)/tests/support/simd_avx512.o: override CFLAGS += $(AVX512_FLAGS)
-$(BUILD)/model/dequantize.o: override CFLAGS += -O3
+$(BUILD)/model/dequantize.o: override CFLAGS += $(KERNEL_LEVEL)
 
 $(BUILD)/%.o: src/%.c Makefile
 	@mkdir -p $(@D)
