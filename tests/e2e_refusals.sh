@@ -13,6 +13,19 @@ check() { # check NAME STATUS
 "$build"/tests/tool_make_model "$work/llama" llama || exit 1
 model=$work/llama
 
+cat >"$work/recipe.yaml" <<'R'
+grpo: {num_prompts_per_step: 2, num_generations_per_prompt: 4, max_num_steps: 4, max_num_epochs: 100, val_period: 0}
+policy:
+  train_global_batch_size: 8
+  max_total_sequence_length: 96
+  generation: {max_new_tokens: 16}
+  scheduler: null
+checkpointing: {save_period: 2, keep_top_k: null}
+data:
+  train: {dataset_name: arithmetic, operations: ["+"], left: [0, 4], right: [0, 4], split_validation_size: 5}
+  default: {env_name: last_integer}
+R
+
 # refused STATUS PATTERN WORD…: the words are refused so, in one line that matches, with nothing on standard output
 refused() {
     wanted=$1 pattern=$2; shift 2
@@ -80,6 +93,18 @@ printf '{%% for i in range(99999) %%}{%% for j in range(99999) %%}x{%% endfor %%
 printf "{{ raise_exception('no\nway') }}" >"$work/raise.jinja"
 refused 1 "loop.jinja:1: LimitError" generate "$model" hi --chat-template "$work/loop.jinja"
 refused 1 "raise.jinja:1: .*no way" generate "$model" hi --chat-template "$work/raise.jinja"
+
+# --- what the machine does not have
+refused 1 "^whet: cannot get .*GiB for kv_cache.*the machine has" train "$work/recipe.yaml" policy.model_name="$model" \
+    logger.log_dir="$work/big" checkpointing.checkpoint_dir="$work/big" whet.kv_cache_tokens=2147483647 \
+    policy.precision=float32
+if (ulimit -v 3000000) 2>/dev/null && ! grep -q _asan_ "$whet"; then # the sanitizer's own memory is larger
+    (ulimit -v 200000; exec "$whet" generate "$model" hi --threads 1000) >"$work/out" 2>"$work/err"
+    [ $? = 1 ] && [ "$(grep -c '' "$work/err")" = 1 ] && grep -q "^whet: cannot get thread [0-9]* of 1000: " "$work/err"
+    check "threads that the machine does not give" $?
+else
+    skipped=$((skipped + 1))
+fi
 
 # --- standard output that takes nothing
 unwritten() { # unwritten NAME: the last command failed in one line

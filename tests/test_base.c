@@ -35,7 +35,7 @@ static const char *in_folder(Arena *arena, void **state, const char *name) {
     return arena_format(arena, "%s/%s", (const char *)*state, name);
 }
 
-// Runs body in a child with a quiet stderr; returns the signal that ended it, 0 for a plain end.
+// Runs body in a child with a quiet stderr; returns the signal that ended it, or minus its exit status.
 static int signal_of(void (*body)(void)) {
     fflush(NULL);
     pid_t child = fork();
@@ -47,7 +47,7 @@ static int signal_of(void (*body)(void)) {
     }
     int status = 0;
     assert_int_equal(waitpid(child, &status, 0), child);
-    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    return WIFSIGNALED(status) ? WTERMSIG(status) : -WEXITSTATUS(status);
 }
 
 // ---- arena
@@ -138,6 +138,13 @@ static void check_held(void) {
     CHECK(1 + 1 == 2, "%d", 2);
 }
 
+static void nothing_obtained(void) {
+    OBTAINED(false, "%d bytes", 2);
+}
+static void something_obtained(void) {
+    OBTAINED(true, "%d bytes", 2);
+}
+
 static void test_error_texts(void **state) {
     (void)state;
     Error error;
@@ -159,6 +166,8 @@ static void test_error_texts(void **state) {
 
     assert_int_equal(signal_of(check_broken), SIGABRT);
     assert_int_equal(signal_of(check_held), 0);
+    assert_int_equal(signal_of(nothing_obtained), -1);
+    assert_int_equal(signal_of(something_obtained), 0);
 }
 
 // ---- strbuf

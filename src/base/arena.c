@@ -20,7 +20,7 @@ static ArenaBlock *block_open(size_t capacity, ArenaBlock *older) {
     CHECK(capacity <= SIZE_MAX - 2 * ALIGNMENT, "%zu bytes", capacity);
     capacity = (capacity + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     ArenaBlock *block = aligned_alloc(ALIGNMENT, ALIGNMENT + capacity);
-    CHECK(block, "out of host memory: %zu bytes asked for", capacity);
+    OBTAINED(block, "%zu bytes of host memory", capacity);
     *block = (ArenaBlock){.older = older, .capacity = capacity};
     return block;
 }

@@ -11,7 +11,7 @@ typedef struct Arena {
     ArenaBlock *newest; // list of blocks, newest first
 } Arena;
 
-// Zeroed memory, aligned to 64 bytes, valid until reset or close. Never NULL: a machine out of memory ends the program.
+// Zeroed memory, aligned to 64 bytes, valid until reset or close. Never NULL: a machine out of memory ends the program (OBTAINED).
 void *arena_alloc(Arena *arena, size_t bytes);
 // As much for count elements; a product that overflows (so also a negative count) ends the program.
 void *arena_alloc_array(Arena *arena, size_t count, size_t element);

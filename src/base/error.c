@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 // Names out of damaged files may hold anything: the message stays one printable line.
 static void blank_controls(char *text) {
@@ -30,6 +31,18 @@ bool error_prefix(Error *error, const char *format, ...) {
         snprintf(error->text + used, sizeof error->text - (size_t)used, "%s", old);
     blank_controls(error->text);
     return false;
+}
+
+// No exit handlers: other threads may be at work.
+_Noreturn void error_exhausted(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("whet: cannot get ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    fflush(stdout);
+    _exit(1);
 }
 
 _Noreturn void error_abort(const char *file, int line, const char *condition, const char *format, ...) {

@@ -1,5 +1,6 @@
 // Three kinds of wrong, three manners (docs/tour.md).
 //   The user or the world:  bool f(…, Error *error)  – returns false with one line in error.
+//                           OBTAINED(condition, …)   – what the machine may run out of, too deep inside for an Error.
 //   The program itself:     CHECK(condition, …)      – on in release, prints the values and aborts.
 //   The numbers:            counted and reported by the room that sees them.
 #pragma once
@@ -25,5 +26,12 @@ bool error_prefix(Error *error, const char *format, ...) __attribute__((format(p
         if (__builtin_expect(!(condition), 0)) error_abort(__FILE__, __LINE__, #condition, __VA_ARGS__);               \
     } while (0)
 
+// Memory or a thread that the machine did not give: one line on standard error, "whet: cannot get <text>", exit status 1.
+#define OBTAINED(condition, ...)                                                                                       \
+    do {                                                                                                               \
+        if (__builtin_expect(!(condition), 0)) error_exhausted(__VA_ARGS__);                                           \
+    } while (0)
+
+_Noreturn void error_exhausted(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void error_abort(const char *file, int line, const char *condition, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -134,7 +134,7 @@ bool file_append_line(const char *path, const char *line, Error *error) {
     if (fd < 0) return fail(error, path, "append");
     size_t length = strlen(line);
     char *copy = malloc(length + 2);
-    CHECK(copy, "out of host memory: %zu bytes", length);
+    OBTAINED(copy, "%zu bytes of host memory", length);
     memcpy(copy, line, length);
     memcpy(copy + length, "\n", 2);
     bool good = write_all(fd, copy, length + 1);

@@ -13,7 +13,7 @@ static void reserve(StrBuf *buffer, size_t more) {
     size_t capacity = buffer->capacity ? buffer->capacity : 64;
     while (capacity < need) capacity *= 2;
     buffer->text = realloc(buffer->text, capacity);
-    CHECK(buffer->text, "out of host memory: %zu bytes asked for", capacity);
+    OBTAINED(buffer->text, "%zu bytes of host memory", capacity);
     buffer->capacity = capacity;
 }
 

@@ -61,7 +61,7 @@ void block_pool_give(BlockPool *pool, void *data, size_t bytes) {
     if (pool->count == pool->room) {
         pool->room = pool->room ? 2 * pool->room : 64;
         pool->spare = realloc(pool->spare, pool->room * sizeof *pool->spare);
-        CHECK(pool->spare, "out of host memory: %zu spare blocks", pool->room);
+        OBTAINED(pool->spare, "host memory for %zu spare blocks", pool->room);
     }
     size_t capacity = capacity_of(bytes);
     pool->spare[pool->count++] = (BlockPoolSpare){.data = data, .capacity = capacity};

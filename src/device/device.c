@@ -1,5 +1,7 @@
 #include "device/device.h"
 
+#include <sys/sysinfo.h>
+
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define WHET_CLANG_ASAN
@@ -38,10 +40,18 @@ static bool pooled(size_t bytes) {
 #endif
 }
 
+static uint64_t machine_memory(void) {
+    struct sysinfo machine;
+    return sysinfo(&machine) ? UINT64_MAX : ((uint64_t)machine.totalram + machine.totalswap) * machine.mem_unit;
+}
+
+// NULL when the system gives none, or the tensor and what is alive are more than the machine has.
 static void *host_memory(Device *device, size_t bytes, bool *zeroed) {
     uint64_t live = device->ledger.live_total;
     if (live > device->highest_live) device->highest_live = live;
+    if (!device->machine_bytes) device->machine_bytes = machine_memory();
     *zeroed = false;
+    if (live > device->machine_bytes) return NULL;
     if (!pooled(bytes)) return aligned_alloc(ALIGNMENT, bytes);
     return block_pool_take(&device->pool, bytes, device->highest_live - live, zeroed);
 }
@@ -58,8 +68,9 @@ static Tensor make(Device *device, MemoryTag tag, DType dtype, int rank, const i
         return tensor;
     }
     tensor.data = host_memory(device, bytes, zeroed);
-    CHECK(tensor.data, "out of memory: %zu bytes asked for %s in phase %s, %llu alive", bytes, ledger_tag_name(tag),
-          ledger_phase_name(device->ledger.phase), (unsigned long long)device->ledger.live_total);
+    OBTAINED(tensor.data, "%.2f GiB for %s in phase %s; with it %.2f GiB would be in use, the machine has %.2f GiB",
+             (double)bytes / 0x1p30, ledger_tag_name(tag), ledger_phase_name(device->ledger.phase),
+             (double)device->ledger.live_total / 0x1p30, (double)device->machine_bytes / 0x1p30);
     return tensor;
 }
 

@@ -27,9 +27,12 @@ typedef struct Device {
     uintptr_t next_address; // plan only: bytes handed out so far
     BlockPool pool;         // cpu: memory of large tensors
     uint64_t highest_live;  // cpu: bytes, the most that were ever live
+    uint64_t machine_bytes; // cpu: of memory and swap; 0: not asked yet
 } Device;
 
-// Zero-initialised elements (plan: none). Ends the program when memory is out, naming tag and bytes.
+// Zero-initialised elements (plan: none). Ends the program (OBTAINED) when memory is out, or more
+// would be live than the machine has, naming tag and bytes: pages are only taken when they are touched, and a process that
+// touches more than there are is killed without a word.
 Tensor device_tensor(Device *device, MemoryTag tag, DType dtype, int rank, const int64_t *sizes);
 #define DEVICE_TENSOR(device, tag, dtype, ...)                                                                         \
     device_tensor((device), (tag), (dtype), (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                 \

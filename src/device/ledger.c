@@ -28,7 +28,7 @@ static void record(Ledger *ledger, MemoryTag tag, int64_t bytes) {
     if (ledger->event_count == ledger->event_capacity) {
         ledger->event_capacity = ledger->event_capacity ? 2 * ledger->event_capacity : 1024;
         ledger->events = realloc(ledger->events, ledger->event_capacity * sizeof *ledger->events);
-        CHECK(ledger->events, "out of host memory: %zu events", ledger->event_capacity);
+        OBTAINED(ledger->events, "host memory for %zu events", ledger->event_capacity);
     }
     ledger->events[ledger->event_count++] = (LedgerEvent){ledger->phase, tag, bytes};
 }

@@ -7,6 +7,7 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -111,7 +112,7 @@ Team *team_open(int threads) {
     for (int i = 1; i < threads; i++) {
         team->members[i] = (TeamMember){team, i};
         int failed = pthread_create(&team->threads[i], NULL, member_main, &team->members[i]);
-        CHECK(!failed, "thread %d of %d cannot be made: error %d", i, threads, failed);
+        OBTAINED(!failed, "thread %d of %d: %s", i, threads, strerror(failed));
     }
     return team;
 }

@@ -6,7 +6,7 @@
 
 typedef struct Team Team;
 
-// threads >= 1, the caller included. Ends the program when threads cannot be made.
+// threads >= 1, the caller included. Ends the program (OBTAINED) when threads cannot be made.
 Team *team_open(int threads);
 void team_close(Team *team); // accepts NULL
 int team_size(const Team *team);
