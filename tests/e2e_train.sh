@@ -55,6 +55,8 @@ done
 "$whet" generate "$work/llama/step_6" "What is 1 + 2?" --max-new-tokens 8 --json >"$work/out" && grep -q '"logprobs":\[-' "$work/out"
 check "a checkpoint generates" $?
 "$whet" score "$work/llama/step_6" - </dev/null 2>/dev/null; [ $? = 1 ]; check "nothing to score is an error" $?
+train one llama logger.log_dir="$work/./one/." checkpointing.checkpoint_dir="$work/one" grpo.max_num_steps=1
+check "logs and checkpoints in one folder under two names" $?
 # Killed at random moments until it is through.
 tries=0
 while [ ! -d "$work/killed/step_6" ] && [ $tries -lt 60 ]; do

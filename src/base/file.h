@@ -17,6 +17,7 @@ bool file_read(char **text, size_t *size, Arena *arena, const char *path, Error 
 
 bool file_exists(const char *path);
 bool file_is_folder(const char *path);
+bool file_same(const char *one, const char *other); // two names of one file or folder; false when one is missing
 
 // Writes beside path, fsyncs, renames over path and fsyncs the folder.
 bool file_write(const char *path, const void *data, size_t size, Error *error);

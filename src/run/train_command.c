@@ -36,8 +36,10 @@ static bool lock_folder(int *lock, const char *folder, Error *error) {
 
 static bool lock_run(int locks[2], const Settings *settings, Error *error) {
     const char *logs = settings->logger.log_dir, *checkpoints = settings->checkpointing.checkpoint_dir;
-    bool same = !settings->checkpointing.enabled || !strcmp(logs, checkpoints);
-    return lock_folder(&locks[0], logs, error) && (same || lock_folder(&locks[1], checkpoints, error));
+    if (!lock_folder(&locks[0], logs, error)) return false;
+    if (!settings->checkpointing.enabled) return true;
+    return file_make_folders(checkpoints, error) &&
+           (file_same(logs, checkpoints) || lock_folder(&locks[1], checkpoints, error));
 }
 
 static bool run_train(Arguments *arguments, Error *error) {
