@@ -241,6 +241,32 @@ static void test_the_error_is_measured(void **state) {
     UpdateResult result = update(&trainer, &batch, &options, 4, 64);
     assert_true(result.max_abs_logprob_error == fabs((double)right - (double)*logprob));
     assert_true(result.max_abs_logprob_error > 0);
+    // One that is lost is not forgotten over those that come after it.
+    samples.generation_logprobs[samples.offset[2] - 1] = NAN;
+    result = update(&trainer, &batch, &options, 4, 64);
+    assert_true(isnan(result.max_abs_logprob_error));
+    trainer_close(&trainer);
+    tiny_model_close(&model);
+    arena_close(&arena);
+}
+
+// A sampled token that the trainer's filter does not keep is no agreement.
+static void test_a_dropped_token_is_an_error(void **state) {
+    (void)state;
+    Arena arena = {0};
+    TinyModel model;
+    Trainer trainer;
+    tiny_model_open(&model, MODEL_LLAMA, (PrecisionPolicy){DTYPE_F32, DTYPE_F32}, (OpsOptions){.threads = 1}, ROWS);
+    trainer_open(&trainer, &model, false);
+    GenerationOptions options =
+        {.max_new_tokens = 8, .temperature = 1, .top_p = 1, .max_length = 64, .max_sequences = 8, .prefill_chunk = 64};
+    Samples samples = sample(&model, &options, 0, &arena);
+    TrainBatch batch = batch_of(&samples, &arena);
+    options.top_k = 20;
+    UpdateResult result = update(&trainer, &batch, &options, 4, 64);
+    assert_in_range(result.filtered_tokens, 1, 8 * PROMPTS * SAMPLES);
+    assert_true(result.max_abs_logprob_error == (double)INFINITY);
+    assert_true(isfinite(result.metrics.loss) && isfinite(result.grad_norm));
     trainer_close(&trainer);
     tiny_model_close(&model);
     arena_close(&arena);
@@ -253,6 +279,7 @@ int main(void) {
         cmocka_unit_test(test_no_error_on_any_instruction_set),
         cmocka_unit_test(test_no_error_across_machines),
         cmocka_unit_test(test_the_error_is_measured),
+        cmocka_unit_test(test_a_dropped_token_is_an_error),
     };
     return cmocka_run_group_tests_name("parity", tests, NULL, NULL);
 }

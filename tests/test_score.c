@@ -214,8 +214,26 @@ static void test_refusals(void **state) {
     tiny_model_close(&model);
 }
 
+// As many logits as asked for exist at a time; the bits are the same.
+static void test_rows_of_logits_are_bounded(void **state) {
+    (void)state;
+    TinyModel model;
+    Texts texts;
+    float first[512], again[512];
+    tiny_model_open(&model, MODEL_LLAMA, bf16, one_thread, ROWS);
+    texts_fill(&texts);
+    score(&model, first, &texts.input, plain, 0);
+    texts.input.logit_rows = 3;
+    ledger_reset_peaks(&model.ops.device.ledger);
+    score(&model, again, &texts.input, plain, 0);
+    assert_in_range(model.ops.device.ledger.tag_peak[MEMORY_LOGITS], 1, 3 * 4 * (TINY_VOCABULARY + 16));
+    assert_same_floats(first + START, again + START, texts.tokens - START);
+    tiny_model_close(&model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows_of_logits_are_bounded),
         cmocka_unit_test(test_logprobs_of_a_direct_walk),
         cmocka_unit_test(test_budget_and_rows_change_nothing),
         cmocka_unit_test(test_only_wanted_tokens),

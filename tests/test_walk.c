@@ -221,6 +221,82 @@ static void filters_train(void **state) {
     same(0, plain, one, false);
 }
 
+// A gradient that float16 cannot hold is counted, and the step is left out.
+static void lost_gradients_are_counted(void **state) {
+    (void)state;
+    Error error = {0};
+    ModelSetup setup;
+    if (!model_setup_open(&setup, folder[0], policies[5], plain.ops, 8, 128, &error)) fail_msg("%s", error.text);
+    Data data;
+    TrainBatch batch = make_data(&data);
+    for (int64_t t = 0; t < data.offset[SEQUENCES]; t++) data.advantage[t] *= 1e9f;
+    LossOptions loss = loss_options_default();
+    UpdateOptions options = {.micro_batch_size = SEQUENCES, .head_chunk = 1000, .filter = plain.filter, .lr = 1e-3};
+    UpdateResult result;
+    StrBuf before = {0};
+    Tensor *weight = &setup.shards.weight[0];
+    strbuf_append(&before, weight->data, tensor_bytes(weight));
+    update_policy(&result, &setup.walk, &batch, &loss, &options, NULL, NULL);
+    assert_true(result.output_overflows > 0);
+    assert_int_equal(result.nonfinite_gradients, 1);
+    assert_int_equal(setup.shards.step, 0);
+    assert_memory_equal(weight->data, before.text, before.length);
+    strbuf_close(&before);
+    model_setup_close(&setup);
+}
+
+// Also at the last boundary, where the head's gradient crosses.
+static void lost_gradients_of_the_head_are_counted(void **state) {
+    (void)state;
+    Error error = {0};
+    ModelSetup setup;
+    Arena arena = {0};
+    if (!model_setup_open(&setup, folder[0], policies[2], plain.ops, 8, 128, &error)) fail_msg("%s", error.text);
+    Data data;
+    TrainBatch batch = make_data(&data);
+    MicroBatch micro = batch_micro(&batch, 0, 1, &arena);
+    Walk *walk = &setup.walk;
+    Device *device = &setup.ops.device;
+    walk_begin(walk, data.ids, data.offset[SEQUENCES]);
+    walk_forward(walk, &micro.tokens, micro.page_count);
+    Tensor logits = DEVICE_TENSOR(device, MEMORY_LOGITS, DTYPE_F32, 1, 131);
+    Tensor norm = DEVICE_TENSOR(device, MEMORY_ACTIVATION, DTYPE_F32, 1, 48);
+    walk_head_forward(walk, &logits, &norm, micro.loss_rows);
+    memset(logits.data, 0, tensor_bytes(&logits));
+    ((float *)logits.data)[5] = 1e12f; // the gradient of one logit
+    assert_int_equal(walk->output_overflows, 0);
+    walk_head_backward(walk, &logits, &norm, micro.loss_rows);
+    assert_in_range(walk->output_overflows, 1, 48);
+    walk_drop(walk);
+    walk_end(walk);
+    shard_gradients_close(&setup.shards);
+    device_release(device, &logits);
+    device_release(device, &norm);
+    model_setup_close(&setup);
+    arena_close(&arena);
+}
+
+// Several optimizer steps of one rollout are reported as one.
+static void steps_add_up(void **state) {
+    (void)state;
+    UpdateResult sum = update_none(), one = update_none(), other = update_none();
+    one.metrics.loss = 1, one.metrics.probs_ratio_min = 0.5, one.metrics.probs_ratio_max = 1;
+    other.metrics.loss = 4, other.metrics.probs_ratio_min = 0.75, other.metrics.probs_ratio_max = 2;
+    one.global_valid_toks = 100, other.global_valid_toks = 50;
+    one.global_valid_seqs = 8, other.global_valid_seqs = 7;
+    one.grad_norm = 3, other.grad_norm = 5;
+    one.output_overflows = 2, other.filtered_tokens = 6, other.nonfinite_gradients = 1;
+    update_add(&sum, &one);
+    update_add(&sum, &other);
+    assert_true(sum.global_valid_toks == 150);
+    update_average(&sum, 2);
+    assert_true(sum.metrics.loss == 2.5 && sum.metrics.probs_ratio_min == 0.5 && sum.metrics.probs_ratio_max == 2);
+    assert_true(sum.global_valid_toks == 75 && sum.global_valid_seqs == 7.5 && sum.grad_norm == 5);
+    assert_int_equal(sum.output_overflows, 2);
+    assert_int_equal(sum.filtered_tokens, 6);
+    assert_int_equal(sum.nonfinite_gradients, 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(micro_batches_change_no_bit),
@@ -229,6 +305,9 @@ int main(void) {
         cmocka_unit_test(threads_and_isa_change_no_bit),
         cmocka_unit_test(output_dtype_acts),
         cmocka_unit_test(filters_train),
+        cmocka_unit_test(lost_gradients_are_counted),
+        cmocka_unit_test(lost_gradients_of_the_head_are_counted),
+        cmocka_unit_test(steps_add_up),
     };
     return cmocka_run_group_tests(tests, setup_models, remove_models);
 }

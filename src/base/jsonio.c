@@ -32,6 +32,14 @@ bool jsonio_append(const json_t *value, const char *path, Error *error) {
     return good;
 }
 
+void jsonio_line(StrBuf *lines, const json_t *value) {
+    char *text = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    CHECK(text, "value cannot be printed");
+    strbuf_puts(lines, text);
+    strbuf_putc(lines, '\n');
+    free(text);
+}
+
 json_t *jsonio_real(double value) {
     if (isnan(value)) return json_string("nan");
     if (isinf(value)) return json_string(value > 0 ? "inf" : "-inf");

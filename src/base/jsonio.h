@@ -1,6 +1,7 @@
 // JSON files through jansson, with messages that name the file.
 #pragma once
 #include "base/error.h"
+#include "base/strbuf.h"
 
 #include <jansson.h>
 
@@ -12,6 +13,9 @@ bool jsonio_write(const json_t *value, const char *path, Error *error);
 
 // Appends one compact line to a JSONL file.
 bool jsonio_append(const json_t *value, const char *path, Error *error);
+
+// Appends the value in one line and "\n" to the text. Reals have 9 digits: enough for floats.
+void jsonio_line(StrBuf *text, const json_t *value);
 
 // A real that stays valid JSON: NaN and infinities become the strings "nan", "inf", "-inf". New reference.
 json_t *jsonio_real(double value);

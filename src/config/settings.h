@@ -31,13 +31,13 @@ typedef struct PolicyOptions {
     bool activation_checkpointing;
     int64_t train_global_batch_size; // samples of one optimizer step; divides P · G
     int64_t train_micro_batch_size, logprob_batch_size;
-    int64_t logprob_chunk_size; // tokens; 0: our choice (null)
+    int64_t logprob_chunk_size; // tokens whose logits exist at a time; 0: our choice (null)
     int64_t max_total_sequence_length;
 } PolicyOptions;
 
 // data.*
 typedef struct DataOptions {
-    int64_t max_input_seq_length; // longer prompts take part in no loss
+    int64_t max_input_seq_length; // longer prompts are refused
     bool shuffle;
     const char *dataset_name;            // data.train: "arithmetic"
     double split_validation_size;        // data.train: below 1 a share, else a number of questions
@@ -52,7 +52,7 @@ typedef struct CheckpointOptions {
     const char *checkpoint_dir;
     const char *metric_name; // "val:accuracy", "train:reward"; NULL: keep the newest
     bool higher_is_better;
-    int64_t keep_top_k; // 0: all (null)
+    int64_t keep_top_k; // -1: all (null)
     int64_t save_period;
     bool save_optimizer;
 } CheckpointOptions;
@@ -62,11 +62,6 @@ typedef struct LoggerOptions {
     const char *log_dir;
     int64_t num_val_samples_to_print;
 } LoggerOptions;
-
-// cluster.*: what a recipe was written for. The ranks there are come from mpirun or srun.
-typedef struct ClusterOptions {
-    int64_t gpus_per_node, num_nodes;
-} ClusterOptions;
 
 // whet.*: what NeMo-RL has no key for. The engine's keys are in GenerationOptions.
 typedef struct WhetOptions {
@@ -89,7 +84,6 @@ typedef struct Settings {
     GenerationOptions generation, val_generation; // training and validation sampling
     DataOptions data;
     LoggerOptions logger;
-    ClusterOptions cluster;
     WhetOptions whet;
     const char *recipe_path;
     const char *alias; // where policy.dtensor_cfg stands, or NULL

@@ -86,6 +86,11 @@ static bool check_generation(const Check *check) {
         return refuse(check, "policy.generation.temperature",
                       "0 (greedy) gives every sample of a prompt the same answer; expected above 0");
     if (!generation_options_check(training, check->error)) return with_place(check);
+    int64_t most_tokens = check->settings->policy.max_total_sequence_length;
+    if (training->max_length > most_tokens)
+        return refuse(check, "policy.generation.vllm_cfg.max_model_len",
+                      "%lld is more than policy.max_total_sequence_length, %lld", (long long)training->max_length,
+                      (long long)most_tokens);
     double least = GENERATION_MIN_TEMPERATURE, most = GENERATION_MAX_TEMPERATURE, given = validation->temperature;
     if (given != 0 && (given < least || given > most))
         return refuse(check, "policy.generation.val_temperature", "%g is neither 0 (greedy) nor in %g..%g", given,

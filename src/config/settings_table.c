@@ -75,6 +75,7 @@
 #define ENVIRONMENT "an environment of Ray's workers; data.train.env_name chooses the reward"
 #define OTHER_ENGINE "a key of another generation backend; whet samples with its own engine"
 #define RAY "an internal of Ray's workers; whet is one program"
+#define RANKS "ranks are those that mpirun or srun starts; results do not depend on their number"
 #define UPLOAD "metrics go to metrics.jsonl; nothing is sent to services"
 #define GPU_MONITOR "no GPU is watched; memory by kind and phase is in the metrics"
 #define PACKING                                                                                                        \
@@ -225,13 +226,13 @@ const Setting settings_table[] = {
             "Samples walked forward and backward together: memory, not results."),
     IDLE("policy.generation_batch_size", "32", "a key of the Transformers generation backend"),
     INTEGER("policy.logprob_batch_size", policy.logprob_batch_size, "${policy.train_micro_batch_size}", 1, BILLION,
-            "Samples whose reference log-probabilities are computed together."),
+            "Samples whose reference log-probabilities are computed together, within whet.prefill_chunk tokens."),
     INTEGER("policy.max_total_sequence_length", policy.max_total_sequence_length, "512", 2, BILLION,
             "Tokens of prompt and answer at most."),
     TEXT("policy.precision", policy.precision, "bfloat16",
          "Compute dtype of training and sampling: float32 or bfloat16; masters are float32."),
     INTEGER_OR_NULL("policy.logprob_chunk_size", policy.logprob_chunk_size, "null", 1, BILLION, 0,
-                    "Tokens whose logits exist at a time; null: chosen."),
+                    "Tokens whose logits exist at a time, in training and for the reference; null: chosen."),
     IDLE("policy.offload_optimizer_for_logprob", "false", "there is one memory"),
     REAL_OR_NULL("policy.max_grad_norm", optimizer.max_grad_norm, "1.0", 0,
                  "Gradients are scaled down to this norm; null or 0: never."),
@@ -375,7 +376,7 @@ const Setting settings_table[] = {
     ONLY("policy.generation.real_quant", NULL, "null, false", "Quantised sampling."),
 
     INTEGER("data.max_input_seq_length", data.max_input_seq_length, "${policy.max_total_sequence_length}", 1, BILLION,
-            "A longer prompt takes part in no loss."),
+            "Tokens of a prompt at most; a longer one is refused."),
     BOOL("data.shuffle", data.shuffle, "true", "Another order of the questions in every epoch."),
     IDLE("data.num_workers", "1", "questions are read by the program itself"),
     ONLY("data.use_multiple_dataloader", "false", "false", "A loader for each of several datasets."),
@@ -431,22 +432,8 @@ const Setting settings_table[] = {
     IDLE("logger.gpu_monitoring.collection_interval", "10", GPU_MONITOR),
     IDLE("logger.gpu_monitoring.flush_interval", "10", GPU_MONITOR),
 
-    {.key = "cluster.gpus_per_node",
-     .class = SETTING_NOT_APPLICABLE,
-     .type = SETTING_INTEGER,
-     .offset = offsetof(Settings, cluster.gpus_per_node),
-     .fallback = "1",
-     .low = 1,
-     .high = 1e6,
-     .help = "ranks are those that mpirun or srun starts; results do not depend on their number"},
-    {.key = "cluster.num_nodes",
-     .class = SETTING_NOT_APPLICABLE,
-     .type = SETTING_INTEGER,
-     .offset = offsetof(Settings, cluster.num_nodes),
-     .fallback = "1",
-     .low = 1,
-     .high = 1e6,
-     .help = "ranks are those that mpirun or srun starts; results do not depend on their number"},
+    IDLE("cluster.gpus_per_node", "1", RANKS),
+    IDLE("cluster.num_nodes", "1", RANKS),
     IDLE("cluster.master_port_range_low", "1400", RAY),
     IDLE("cluster.master_port_range_high", "1999", RAY),
     IDLE("cluster.segment_size", "null", RAY),

@@ -85,6 +85,7 @@ void block_forward(Ops *ops, const BlockShape *shape, const BlockWeights *weight
 
     rms_norm_forward(ops, &scratch->norm_TD, &a->mid_TD, &weights->middle_norm_D, shape->rms_norm_eps);
     linear_forward(ops, &a->gate_up_T2F, &scratch->norm_TD, &weights->gate_up, NULL);
+    if (!out_TD) return;
     swiglu_forward(ops, &scratch->act_TF, &a->gate_up_T2F);
     linear_forward(ops, &scratch->proj_TD, &scratch->act_TF, &weights->down, NULL);
     rows_add(ops, out_TD, &a->mid_TD, &scratch->proj_TD);

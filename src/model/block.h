@@ -60,7 +60,8 @@ typedef struct BlockScratch {
     Tensor norm_TD, proj_TD, act_TF;
 } BlockScratch;
 
-// activations->x_TD is the input; the other activations are written. out_TD may have another dtype than the rest.
+// activations->x_TD is the input; the other activations are written. out_TD may have another dtype than the rest; NULL: only
+// the activations are wanted (a recomputation), what follows the last of them is left out.
 void block_forward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, const Tensor *cos_sin_PE,
                    const TokenBatch *batch, BlockActivations *activations, BlockScratch *scratch, Tensor *out_TD);
 

@@ -33,17 +33,13 @@ static int64_t length_of(const ScoreInput *input, int64_t b) {
     return input->offset[b + 1] - input->offset[b];
 }
 
-static int64_t pages_of(int64_t tokens) {
-    return (tokens + KV_PAGE_TOKENS - 1) / KV_PAGE_TOKENS;
-}
-
 static Group next_group(const ScoreInput *input, int64_t first, int64_t budget) {
     Group group = {.first = first, .last = first};
     while (group.last < input->count) {
         int64_t length = length_of(input, group.last);
         if (group.last > first && group.tokens + length > budget) break;
         group.tokens += length;
-        group.pages += pages_of(length);
+        group.pages += kv_pages_of(length);
         group.last++;
     }
     return group;
@@ -77,6 +73,7 @@ static void score_open(Score *s) {
         if (g.last - g.first > sequences) sequences = g.last - g.first;
     }
     int64_t rows = smaller(tokens, s->budget), logit_rows = smaller(rows, SCORE_MAX_ROWS);
+    if (s->input->logit_rows > 0) logit_rows = smaller(logit_rows, s->input->logit_rows);
     s->cache = kv_cache_open(ops, MEMORY_SCRATCH, s->resident->architecture, s->resident->policy.compute, pages);
     s->logits =
         DEVICE_TENSOR_RAW(&ops->device, MEMORY_LOGITS, DTYPE_F32, logit_rows, s->resident->architecture->vocab_size);
@@ -138,7 +135,7 @@ static int64_t walk_piece(Score *s, const Group *group, int64_t start) {
     for (int64_t b = group->first; b < group->last; b++) {
         int64_t length = length_of(s->input, b);
         add_span(s, &batch, b, start, smaller(length, start + s->budget), pages);
-        pages += pages_of(length);
+        pages += kv_pages_of(length);
     }
     if (!batch.count) return 0;
     resident_forward(s->resident, &s->cache, &batch);

@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "model/resident.h"
 
-enum { SCORE_MAX_ROWS = 64 }; // rows whose logits exist at a time
+enum { SCORE_MAX_ROWS = 64 };
 
 // B sequences in host columns: the tokens of sequence b are ids[offset[b]] … ids[offset[b + 1] - 1]; offset[0] may be any
 // start. A sequence may be empty.
@@ -13,6 +13,7 @@ typedef struct ScoreInput {
     const int64_t *offset; // [B + 1] ascending
     const int32_t *ids;
     const float *wanted; // tokens with a nonzero value get a log-prob; NULL: all
+    int64_t logit_rows;  // rows whose logits exist at a time; 0, or more than SCORE_MAX_ROWS: so many
 } ScoreInput;
 
 // logprobs[t] = log p(ids[t] | the tokens before it in its sequence) with the filter; 0 for the first token of a sequence and

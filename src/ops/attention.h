@@ -10,6 +10,9 @@
 #include "ops/ops.h"
 
 enum { KV_PAGE_TOKENS = 16 };
+static inline int64_t kv_pages_of(int64_t tokens) {
+    return (tokens + KV_PAGE_TOKENS - 1) / KV_PAGE_TOKENS;
+}
 
 typedef struct AttentionShape {
     int64_t query_heads, kv_heads, head_dim; // head h reads kv head h / (H/K), a whole number; head_dim <= 512

@@ -66,17 +66,13 @@ static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-static int64_t pages_of(int64_t tokens) {
-    return (tokens + KV_PAGE_TOKENS - 1) / KV_PAGE_TOKENS;
-}
-
 // ---- opening and closing
 
 // By default what max_sequences of max_length fill. One page more: the partly filled page of the prompt whose samples are
 // not all seated yet.
 static bool count_pages(int64_t *pages, const GenerationOptions *options, Error *error) {
     *pages = options->kv_cache_tokens / KV_PAGE_TOKENS;
-    if (!options->kv_cache_tokens) *pages = options->max_sequences * pages_of(options->max_length) + 1;
+    if (!options->kv_cache_tokens) *pages = options->max_sequences * kv_pages_of(options->max_length) + 1;
     if (*pages >= 1 && *pages <= INT32_MAX) return true;
     if (options->kv_cache_tokens)
         return error_set(error, "whet.kv_cache_tokens: %lld is not in %d..%lld", (long long)options->kv_cache_tokens,
@@ -106,7 +102,7 @@ bool engine_open(Engine **engine, Resident *resident, const GenerationOptions *o
                          (long long)options->max_length, (long long)resident->cos_sin_PE.size[0]);
     Arena arena = {0};
     Engine *e = arena_array(&arena, Engine, 1);
-    int64_t seats = options->max_sequences, seat_pages = pages_of(options->max_length);
+    int64_t seats = options->max_sequences, seat_pages = kv_pages_of(options->max_length);
     e->resident = resident;
     e->options = *options;
     choose_stop_ids(e, model_stop_ids, model_stop_count);
@@ -146,7 +142,7 @@ void engine_close(Engine *e) {
 static int64_t pages_alone(const EngineRequest *request, int64_t limit) {
     int64_t whole = request->count / KV_PAGE_TOKENS;
     bool copies = request->count % KV_PAGE_TOKENS && request->samples > 1;
-    return pages_of(limit - 1) + (copies ? pages_of(request->count) - whole : 0);
+    return kv_pages_of(limit - 1) + (copies ? kv_pages_of(request->count) - whole : 0);
 }
 
 static int64_t limit_of(const Engine *e, const EngineRequest *request) {
@@ -208,7 +204,7 @@ static void add_prompt(Engine *e, const EngineRequest *request) {
                        .question = request->question,
                        .first_sample = e->answer_count,
                        .limit = limit,
-                       .pages = arena_array(&e->run_arena, int32_t, pages_of(request->count)),
+                       .pages = arena_array(&e->run_arena, int32_t, kv_pages_of(request->count)),
                        .waiting = request->samples};
     memcpy(prompt->ids, request->ids, (size_t)request->count * sizeof *prompt->ids);
     int32_t *ids = arena_array(&e->run_arena, int32_t, room * request->samples);
@@ -253,7 +249,7 @@ static bool partly_filled(const Prompt *prompt) {
 // A sample no longer waits. The prompt's own hold on its pages ends with the last one.
 static void leave_prompt(Engine *e, Prompt *prompt) {
     if (--prompt->waiting || !prompt->started) return;
-    for (int64_t i = 0; i < pages_of(prompt->count); i++) page_pool_give(&e->pool, prompt->pages[i]);
+    for (int64_t i = 0; i < kv_pages_of(prompt->count); i++) page_pool_give(&e->pool, prompt->pages[i]);
 }
 
 static void leave_seat(Engine *e, int64_t index) {
@@ -278,9 +274,9 @@ static void copy_partial_page(Engine *e, const Seat *seat, const Prompt *prompt)
 static bool seat_answer(Engine *e, int64_t index) {
     Answer *answer = &e->answers[index];
     Prompt *prompt = &e->prompts[answer->prompt];
-    int64_t total = pages_of(prompt->limit - 1), shared = prompt->count / KV_PAGE_TOKENS;
+    int64_t total = kv_pages_of(prompt->limit - 1), shared = prompt->count / KV_PAGE_TOKENS;
     if (partly_filled(prompt) && prompt->waiting == 1) shared++; // nobody else will need the original
-    int64_t prompt_pages = prompt->started ? 0 : pages_of(prompt->count);
+    int64_t prompt_pages = prompt->started ? 0 : kv_pages_of(prompt->count);
     if (prompt_pages + total - shared > e->pool.free_count) return false;
 
     for (int64_t i = 0; i < prompt_pages; i++) prompt->pages[i] = page_pool_take(&e->pool);

@@ -1,6 +1,6 @@
 #include "run/grpo.h"
 
-#include "base/file.h"
+#include "base/jsonio.h"
 #include "base/log.h"
 #include "config/explain.h"
 #include "model/score.h"
@@ -16,7 +16,6 @@
 typedef struct Progression {
     int64_t step; // finished steps
     int64_t consumed_samples, total_valid_tokens;
-    Validation last_validation;
     double seconds; // of the steps of this process
     int64_t measured;
 } Progression;
@@ -47,6 +46,14 @@ static float *loss_mask(const Samples *samples, const float *sample_mask, Arena 
     return mask;
 }
 
+// Which samples take part in the loss. The baseline still counts those that overlong_filtering leaves out.
+static float *loss_samples(const Samples *samples, const GrpoOptions *grpo, Arena *arena) {
+    float *sample_mask = arena_array(arena, float, samples->count);
+    for (int64_t b = 0; b < samples->count; b++)
+        sample_mask[b] = grpo->overlong_filtering && samples->finish[b] == FINISH_LENGTH ? 0 : samples->valid[b];
+    return sample_mask;
+}
+
 static bool reference_logprobs(StepReport *report, Samples *samples, Trainer *t, const float *mask, Arena *arena,
                                Error *error) {
     if (!t->has_reference) return true;
@@ -54,7 +61,11 @@ static bool reference_logprobs(StepReport *report, Samples *samples, Trainer *t,
     MemoryPhase before = ledger_enter(&t->ops.device.ledger, PHASE_LOGPROB);
     int64_t tokens = samples->offset[samples->count];
     samples->reference_logprobs = arena_array(arena, float, tokens);
-    ScoreInput input = {.count = samples->count, .offset = samples->offset, .ids = samples->ids, .wanted = mask};
+    ScoreInput input = {.count = samples->count,
+                        .offset = samples->offset,
+                        .ids = samples->ids,
+                        .wanted = mask,
+                        .logit_rows = t->settings->policy.logprob_chunk_size};
     // Tempered, not filtered: reference section 2.1.
     SoftmaxFilter filter = {.temperature = sampler_filter(&t->settings->generation).temperature, .top_p = 1};
     Progress progress;
@@ -69,27 +80,19 @@ static bool reference_logprobs(StepReport *report, Samples *samples, Trainer *t,
 
 static void advantages(StepReport *report, Samples *samples, const Trainer *t, Arena *arena) {
     double started = log_seconds();
+    const AdvantageOptions *options = &t->settings->adv_estimator;
+    float *baseline = arena_array(arena, float, samples->count), *spread = arena_array(arena, float, samples->count);
+    advantage_baseline(baseline, spread, samples->reward, samples->valid, samples->prompt, samples->count,
+                       options->use_leave_one_out_baseline);
+    report->baseline = baseline;
     samples->advantage = arena_array(arena, float, samples->count);
     report->groups = t->settings->grpo.num_prompts_per_step;
-    report->equal_groups = advantage_grpo(samples->advantage, samples->reward, samples->valid, samples->prompt,
-                                          samples->count, &t->settings->adv_estimator);
+    report->equal_groups =
+        advantage_grpo(samples->advantage, samples->reward, samples->valid, samples->prompt, samples->count, options);
     report->times.advantage = log_seconds() - started;
 }
 
-// Adds up what several optimizer steps of one rollout report; grad_norm and counts are the last one's.
-static void add_update(UpdateResult *sum, const UpdateResult *part) {
-    LossMetrics total = sum->metrics;
-    loss_metrics_add(&total, &part->metrics);
-    int64_t overflows = sum->output_overflows, nonfinite = sum->nonfinite_gradients, filtered = sum->filtered_tokens;
-    *sum = *part;
-    sum->metrics = total;
-    sum->output_overflows += overflows;
-    sum->nonfinite_gradients += nonfinite;
-    sum->filtered_tokens += filtered;
-}
-
-static void training(StepReport *report, const Samples *samples, const float *mask, const float *sample_mask,
-                     Trainer *t, Arena *arena) {
+static void training(StepReport *report, const Samples *samples, const float *mask, Trainer *t, Arena *arena) {
     const Settings *s = t->settings;
     double started = log_seconds();
     float *advantage = arena_array(arena, float, samples->offset[samples->count]); // by token
@@ -99,7 +102,7 @@ static void training(StepReport *report, const Samples *samples, const float *ma
                       .offset = samples->offset,
                       .ids = samples->ids,
                       .mask = mask,
-                      .sample_mask = sample_mask,
+                      .sample_mask = report->sample_mask,
                       .generation = samples->generation_logprobs,
                       .reference = samples->reference_logprobs,
                       .advantage = advantage};
@@ -108,7 +111,7 @@ static void training(StepReport *report, const Samples *samples, const float *ma
                              .filter = sampler_filter(&s->generation),
                              .optimizer = s->optimizer,
                              .lr = report->lr};
-    report->update.metrics = loss_metrics_zero();
+    report->update = update_none();
     int64_t updates = all.count / s->policy.train_global_batch_size, done = 0;
     Progress progress;
     progress_begin(&progress, "training", all.count);
@@ -119,17 +122,19 @@ static void training(StepReport *report, const Samples *samples, const float *ma
         update_policy(&result, &t->walk, &batch, &s->loss_fn, &options, &progress, &done);
         // Until the first optimizer step the weights are the sampler's, so every log-prob must be too.
         if (update == 0) report->max_abs_logprob_error = result.max_abs_logprob_error;
-        add_update(&report->update, &result);
+        update_add(&report->update, &result);
     }
-    loss_metrics_scale(&report->update.metrics, 1.0 / (double)updates); // the mean, as NeMo-RL reports it
+    report->valid_tokens = (int64_t)report->update.global_valid_toks;
+    update_average(&report->update, updates);
     progress_end(&progress);
     report->times.training = log_seconds() - started;
 }
 
 // --- checkpoints ------------------------------------------------------------------------------------------------------
 
-static bool save(const Progression *at, const StepReport *report, const Trainer *t, Error *error) {
-    const CheckpointOptions *options = &t->settings->checkpointing;
+// training_info.json: where the run stands, what it was made from, what retention compares. New reference.
+static json_t *training_info(const Progression *at, const StepReport *report, const Trainer *t) {
+    const char *metric_name = t->settings->checkpointing.metric_name;
     json_t *info = json_object();
     json_object_set_new(info, "total_steps", json_integer(at->step));
     json_object_set_new(info, "current_epoch", json_integer(at->step / t->task.steps_per_epoch));
@@ -140,10 +145,20 @@ static bool save(const Progression *at, const StepReport *report, const Trainer 
     json_object_set_new(info, "tokenizer", json_string(t->settings->policy.tokenizer_name));
     json_object_set_new(info, "chat_template", json_string(t->settings->policy.chat_template));
     json_object_set_new(info, "model_digest", json_string(t->model_digest));
-    if (report->validation.done) json_object_set_new(info, "val:accuracy", json_real(report->validation.accuracy));
-    double reward = 0;
-    for (int64_t b = 0; b < report->samples->count; b++) reward += (double)report->samples->reward[b];
-    json_object_set_new(info, "train:reward", json_real(reward / (double)report->samples->count));
+    const char *const names[] = {"val:accuracy", "train:reward", metric_name};
+    for (int i = 0; i < 3; i++) {
+        Error ignored; // grpo_train has checked the name
+        double value;
+        if (names[i] && step_log_metric(&value, names[i], report, t, &ignored) && !isnan(value))
+            json_object_set_new(info, names[i], jsonio_real(value));
+    }
+    return info;
+}
+
+static bool save(const Progression *at, const StepReport *report, const Trainer *t, Error *error) {
+    const CheckpointOptions *options = &t->settings->checkpointing;
+    double started = log_seconds();
+    json_t *info = training_info(at, report, t);
     StrBuf config = {0};
     explain_yaml(&config, t->settings);
     CheckpointSave checkpoint = {.folder = options->checkpoint_dir,
@@ -154,9 +169,13 @@ static bool save(const Progression *at, const StepReport *report, const Trainer 
                                  .info = info,
                                  .config = config.text};
     bool good = checkpoint_save(&checkpoint, error) &&
-                checkpoint_retain(options->checkpoint_dir, options->keep_top_k ? options->keep_top_k : -1,
-                                  options->metric_name, options->higher_is_better, error);
-    if (good) log_info("  checkpoint %s/step_%lld", options->checkpoint_dir, (long long)at->step);
+                checkpoint_retain(options->checkpoint_dir, options->keep_top_k, options->metric_name,
+                                  options->higher_is_better, error);
+    bool ranked = !options->metric_name || json_object_get(info, options->metric_name);
+    if (good)
+        log_info("  checkpoint %s/step_%lld, %.1f s%s%s%s", options->checkpoint_dir, (long long)at->step,
+                 log_seconds() - started, ranked ? "" : "; without ", ranked ? "" : options->metric_name,
+                 ranked ? "" : " at this step it ranks last");
     strbuf_close(&config);
     json_decref(info);
     return good;
@@ -211,34 +230,44 @@ static bool one_step(Progression *at, Trainer *t, int64_t last, Arena *arena, Er
     double scoring = log_seconds();
     task_reward(&t->task, &samples, false, arena);
     report.times.reward = log_seconds() - scoring;
-    float *sample_mask = arena_array(arena, float, samples.count);
-    for (int64_t b = 0; b < samples.count; b++)
-        sample_mask[b] = s->grpo.overlong_filtering && samples.finish[b] == FINISH_LENGTH ? 0 : samples.valid[b];
-    float *mask = loss_mask(&samples, sample_mask, arena);
+    report.sample_mask = loss_samples(&samples, &s->grpo, arena);
+    float *mask = loss_mask(&samples, report.sample_mask, arena);
     if (!reference_logprobs(&report, &samples, t, mask, arena, error)) return false;
     advantages(&report, &samples, t, arena);
-    training(&report, &samples, mask, sample_mask, t, arena);
+    training(&report, &samples, mask, t, arena);
     double refit = log_seconds();
     trainer_refit(t);
     report.times.refit = log_seconds() - refit;
 
     at->step++;
     at->consumed_samples += samples.count;
-    at->total_valid_tokens += (int64_t)report.update.global_valid_toks;
+    at->total_valid_tokens += report.valid_tokens;
     if (validation_due(&s->grpo, at->step, last) && !validate_policy(&report.validation, t, at->step, error))
         return false;
     report.times.total = log_seconds() - started;
-    at->seconds += report.times.total;
-    at->measured++;
-    double left = at->seconds / (double)at->measured * (double)(last - at->step);
+    double left = (at->seconds + report.times.total) / (double)++at->measured * (double)(last - at->step);
     // Logs first: a run that is killed between the two repeats the step and writes the same lines again.
     if (!step_log_write(&report, t, left, error) || !step_log_validation(&report.validation, at->step, t, error) ||
         !step_log_samples(&report, t, error))
         return false;
-    return !checkpoint_due(&s->checkpointing, at->step, last) || save(at, &report, t, error);
+    bool good = !checkpoint_due(&s->checkpointing, at->step, last) || save(at, &report, t, error);
+    at->seconds += log_seconds() - started;
+    return good;
 }
 
-static void show_samples(const Trainer *t) {
+static bool check_metric(const Trainer *t, Error *error) {
+    const CheckpointOptions *options = &t->settings->checkpointing;
+    const Samples none = {0};
+    double value;
+    if (!options->enabled || !options->metric_name) return true;
+    if (!step_log_metric(&value, options->metric_name, &(StepReport){.samples = &none}, t, error)) return false;
+    if (!strncmp(options->metric_name, "val:", 4) && !settings_validates(t->settings) && options->keep_top_k >= 0)
+        log_warn("checkpointing.metric_name %s: there is no validation, so the newest checkpoints stay",
+                 options->metric_name);
+    return true;
+}
+
+static void show_run(const Trainer *t) {
     log_info("%s: %lld parameters, %lld training questions, %lld held out; %s, outputs in %s, %d threads, %s",
              t->model.path, (long long)t->model.parameters->total, (long long)t->task.train_count,
              (long long)t->task.validation_count, dtype_name(t->walk.options.policy.compute),
@@ -251,8 +280,10 @@ bool grpo_train(Trainer *t, Error *error) {
     Arena arena = {0};
     int64_t last = grpo->max_num_steps, all_epochs = grpo->max_num_epochs * t->task.steps_per_epoch;
     if (all_epochs < last) last = all_epochs;
-    if (!resume(&at, t, error) || !step_log_resume(t->settings->logger.log_dir, at.step, error)) return false;
-    show_samples(t);
+    if (!check_metric(t, error) || !resume(&at, t, error) ||
+        !step_log_resume(t->settings->logger.log_dir, at.step, error))
+        return false;
+    show_run(t);
     if (at.step >= last) log_info("nothing left to do: step %lld of %lld", (long long)at.step, (long long)last);
     trainer_refit(t);
     bool good = true;

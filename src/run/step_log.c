@@ -11,13 +11,14 @@ static void put(json_t *line, const char *name, double value) {
     json_object_set_new(line, name, jsonio_real(value));
 }
 
-// Sums over the answers of a step.
+// Sums over the answers of a step. Advantages count once for each token of the answer, as in NeMo-RL.
 typedef struct AnswerStats {
     double reward, reward_square, answer_tokens, prompt_tokens, truncated, longest, tokens;
-    double advantage, advantage_min, advantage_max, zero, one, masked;
+    double advantage, advantage_min, advantage_max, baseline_zero, baseline_one, masked;
 } AnswerStats;
 
-static AnswerStats answer_stats(const Samples *s) {
+static AnswerStats answer_stats(const StepReport *report) {
+    const Samples *s = report->samples;
     AnswerStats a = {.advantage_min = INFINITY, .advantage_max = -INFINITY};
     for (int64_t b = 0; b < s->count; b++) {
         double reward = (double)s->reward[b], length = (double)(s->offset[b + 1] - s->offset[b] - s->prompt_length[b]);
@@ -26,16 +27,16 @@ static AnswerStats answer_stats(const Samples *s) {
         a.answer_tokens += length, a.prompt_tokens += (double)s->prompt_length[b];
         a.longest = fmax(a.longest, length);
         a.truncated += s->finish[b] == FINISH_LENGTH;
-        a.advantage += advantage;
+        a.advantage += advantage * length;
         a.advantage_min = fmin(a.advantage_min, advantage), a.advantage_max = fmax(a.advantage_max, advantage);
-        a.zero += reward == 0, a.one += reward == 1;
-        a.masked += s->valid[b] == 0;
+        a.baseline_zero += report->baseline[b] == 0, a.baseline_one += report->baseline[b] == 1;
+        a.masked += report->sample_mask[b] == 0;
     }
     a.tokens = a.answer_tokens + a.prompt_tokens;
     return a;
 }
 
-static void put_losses(json_t *line, const UpdateResult *u) {
+static void put_losses(json_t *line, const UpdateResult *u, const LossOptions *options) {
     const LossMetrics *m = &u->metrics;
     const struct {
         const char *name;
@@ -67,6 +68,7 @@ static void put_losses(json_t *line, const UpdateResult *u) {
         // Extrema over no token are infinite; NeMo-RL reports −1 then.
         put(line, rows[i].name, isinf(value) && strstr(rows[i].name, "probs_ratio") ? -1 : value);
     }
+    if (options->truncated_importance_sampling_type) put(line, "train/is_oob_ratio", m->is_oob_ratio);
 }
 
 static void put_rollout(json_t *line, const StepReport *r, const AnswerStats *a) {
@@ -75,10 +77,13 @@ static void put_rollout(json_t *line, const StepReport *r, const AnswerStats *a)
     put(line, "train/reward", mean);
     put(line, "train/reward_std", sqrt(fmax(variance, 0)));
     put(line, "train/frac_reward_zero_std", (double)r->equal_groups / groups);
-    put(line, "train/baseline_reward/pct_mixed", 1 - (double)r->equal_groups / groups);
+    double none = 100 * a->baseline_zero / B, all = 100 * a->baseline_one / B;
+    put(line, "train/baseline_reward/pct_0", none);
+    put(line, "train/baseline_reward/pct_1", all);
+    put(line, "train/baseline_reward/pct_mixed", 100 - none - all);
     put(line, "train/mean_prompt_length", a->prompt_tokens / B);
     put(line, "train/total_num_tokens", a->tokens);
-    put(line, "train/advantages/mean", a->advantage / B);
+    put(line, "train/advantages/mean", a->advantage / a->answer_tokens);
     put(line, "train/advantages/min", a->advantage_min);
     put(line, "train/advantages/max", a->advantage_max);
     put(line, "train/truncation_rate", a->truncated / B);
@@ -97,7 +102,6 @@ static void put_times(json_t *line, const StepTimes *t, const AnswerStats *a, do
     put(line, "timing/train/policy_and_reference_logprobs", t->logprob);
     put(line, "timing/train/advantage_calculation", t->advantage);
     put(line, "timing/train/policy_training", t->training);
-    put(line, "timing/train/checkpointing", t->checkpoint);
     put(line, "performance/generation_tokens_per_sec", a->answer_tokens / t->generation);
     put(line, "performance/policy_training_tokens_per_sec", a->tokens / t->training);
     put(line, "performance/tokens_per_sec", a->tokens / t->total);
@@ -127,6 +131,14 @@ static bool append(const json_t *line, const Trainer *t, Error *error) {
     return good;
 }
 
+static void put_left(StrBuf *text, double seconds) {
+    int64_t left = seconds < 1e9 ? (int64_t)seconds : (int64_t)1e9;
+    if (left < 3600)
+        strbuf_format(text, "  left %dm%02ds", (int)left / 60, (int)left % 60);
+    else
+        strbuf_format(text, "  left %dh%02dm", (int)left / 3600, (int)left / 60 % 60);
+}
+
 static void print_line(const StepReport *r, const AnswerStats *a, const Ledger *ledger, double seconds_left) {
     double B = (double)r->samples->count;
     const LossMetrics *m = &r->update.metrics;
@@ -137,25 +149,69 @@ static void print_line(const StepReport *r, const AnswerStats *a, const Ledger *
                   r->update.grad_norm, r->lr);
     strbuf_format(&text, "  length %.1f  cut %.0f%%  mismatch %g", a->answer_tokens / B, 100 * a->truncated / B,
                   r->max_abs_logprob_error);
-    strbuf_format(&text, "  gen %.0f train %.0f tok/s  %.1f s  peak %.2f GiB  left %dm%02ds",
-                  a->answer_tokens / r->times.generation, a->tokens / r->times.training, r->times.total,
-                  (double)ledger->peak.total / 0x1p30, (int)seconds_left / 60, (int)seconds_left % 60);
+    strbuf_format(&text, "  gen %.0f train %.0f tok/s  %.1f s  peak %.2f GiB", a->answer_tokens / r->times.generation,
+                  a->tokens / r->times.training, r->times.total, (double)ledger->peak.total / 0x1p30);
+    put_left(&text, seconds_left);
     if (r->equal_groups == r->groups) strbuf_puts(&text, "  (equal rewards in every group: nothing to learn)");
     log_info("%s", text.text);
     strbuf_close(&text);
 }
 
-bool step_log_write(const StepReport *r, const Trainer *t, double seconds_left, Error *error) {
-    AnswerStats a = answer_stats(r->samples);
-    double B = (double)r->samples->count;
+// Everything that a step tells, under its names. New reference.
+static json_t *step_metrics(const StepReport *r, const AnswerStats *a, const Trainer *t) {
     json_t *line = json_object();
     json_object_set_new(line, "step", json_integer(r->step));
-    put_rollout(line, r, &a);
+    put_rollout(line, r, a);
     put(line, "train/lr", r->lr);
     put(line, "train/max_abs_logprob_error", r->max_abs_logprob_error);
-    put_losses(line, &r->update);
-    put_times(line, &r->times, &a, B);
+    put_losses(line, &r->update, &t->settings->loss_fn);
+    put_times(line, &r->times, a, (double)r->samples->count);
     put_memory(line, &t->ops.device.ledger);
+    return line;
+}
+
+static json_t *validation_metrics(const Validation *v, int64_t step) {
+    json_t *line = json_object();
+    json_object_set_new(line, "step", json_integer(step));
+    put(line, "validation/accuracy", v->accuracy);
+    put(line, "validation/avg_length", v->avg_length);
+    put(line, "timing/validation/total_validation_time", v->seconds);
+    return line;
+}
+
+static bool refuse_metric(const char *metric_name, const json_t *metrics, const char *group, Error *error) {
+    Arena arena = {0};
+    const char **names = arena_array(&arena, const char *, json_object_size(metrics)), *key;
+    size_t count = 0, length = strlen(group);
+    json_t *value;
+    json_object_foreach((json_t *)metrics, key, value) if (!strncmp(key, group, length)) names[count++] = key + length;
+    const char *colon = strchr(metric_name, ':'), *near = strbuf_nearest(colon + 1, names, count);
+    error_set(error, "checkpointing.metric_name: a step has no metric '%s'", metric_name);
+    if (near)
+        error_set(error, "checkpointing.metric_name: a step has no metric '%s'; did you mean %.*s:%s?", metric_name,
+                  (int)(colon - metric_name), metric_name, near);
+    arena_close(&arena);
+    return false;
+}
+
+bool step_log_metric(double *value, const char *metric_name, const StepReport *r, const Trainer *t, Error *error) {
+    bool validation = !strncmp(metric_name, "val:", 4);
+    const char *group = validation ? "validation/" : "train/", *name = strchr(metric_name, ':') + 1;
+    AnswerStats a = answer_stats(r);
+    json_t *metrics = validation ? validation_metrics(&r->validation, r->step) : step_metrics(r, &a, t);
+    Arena arena = {0};
+    const json_t *found = json_object_get(metrics, arena_format(&arena, "%s%s", group, name));
+    bool there = json_is_number(found) && (!validation || r->validation.done);
+    *value = there ? json_number_value(found) : NAN;
+    bool good = found || refuse_metric(metric_name, metrics, group, error);
+    arena_close(&arena);
+    json_decref(metrics);
+    return good;
+}
+
+bool step_log_write(const StepReport *r, const Trainer *t, double seconds_left, Error *error) {
+    AnswerStats a = answer_stats(r);
+    json_t *line = step_metrics(r, &a, t);
     bool good = append(line, t, error);
     json_decref(line);
     print_line(r, &a, &t->ops.device.ledger, seconds_left);
@@ -171,11 +227,7 @@ bool step_log_write(const StepReport *r, const Trainer *t, double seconds_left, 
 
 bool step_log_validation(const Validation *v, int64_t step, const Trainer *t, Error *error) {
     if (!v->done) return true;
-    json_t *line = json_object();
-    json_object_set_new(line, "step", json_integer(step));
-    put(line, "validation/accuracy", v->accuracy);
-    put(line, "validation/avg_length", v->avg_length);
-    put(line, "timing/validation/total_validation_time", v->seconds);
+    json_t *line = validation_metrics(v, step);
     bool good = append(line, t, error);
     json_decref(line);
     log_info("  validation at step %lld: accuracy %.4f on %lld held-out questions, average length %.1f, %.1f s",
@@ -189,22 +241,20 @@ static json_t *floats(const float *values, int64_t count) {
     return list;
 }
 
-static json_t *sample_line(const Samples *s, int64_t b, const Trainer *t, Arena *arena) {
+static json_t *sample_line(const StepReport *r, int64_t b, const Trainer *t) {
+    const Samples *s = r->samples;
     int64_t first = s->offset[b], length = s->offset[b + 1] - first;
-    const char *question = task_question(&t->task, false, s->question[b], arena);
     json_t *line = json_object(), *ids = json_array(), *mask = json_array();
     for (int64_t i = 0; i < length; i++) {
         json_array_append_new(ids, json_integer(s->ids[first + i]));
         json_array_append_new(mask, json_integer(i >= s->prompt_length[b]));
     }
     json_object_set_new(line, "idx", json_integer(b));
-    json_object_set_new(line, "content",
-                        json_pack("[{s:s, s:s}, {s:s, s:s}]", "role", "user", "content", question, "role", "assistant",
-                                  "content", s->text[b]));
+    json_object_set_new(line, "content", task_messages(&t->task, false, s->question[b], s->text[b]));
     json_object_set_new(line, "rewards", jsonio_real((double)s->reward[b]));
     json_object_set_new(line, "advantages", jsonio_real((double)s->advantage[b]));
     json_object_set_new(line, "input_lengths", json_integer(length));
-    json_object_set_new(line, "sample_loss_mask", jsonio_real((double)s->valid[b]));
+    json_object_set_new(line, "sample_loss_mask", jsonio_real((double)r->sample_mask[b]));
     json_object_set_new(line, "token_ids", ids);
     json_object_set_new(line, "token_loss_mask", mask);
     json_object_set_new(line, "generation_logprobs", floats(s->generation_logprobs + first, length));
@@ -217,11 +267,8 @@ bool step_log_samples(const StepReport *r, const Trainer *t, Error *error) {
     Arena arena = {0};
     StrBuf lines = {0};
     for (int64_t b = 0; b < r->samples->count; b++) {
-        json_t *line = sample_line(r->samples, b, t, &arena);
-        char *text = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9));
-        strbuf_puts(&lines, text);
-        strbuf_putc(&lines, '\n');
-        free(text);
+        json_t *line = sample_line(r, b, t);
+        jsonio_line(&lines, line);
         json_decref(line);
     }
     const char *path =

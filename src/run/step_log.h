@@ -5,15 +5,20 @@
 #include "run/validate.h"
 #include "train/update.h"
 
-// Seconds of the phases of a step.
+#include <jansson.h>
+
+// Seconds of the phases of a step. A checkpoint is written when all else is, its time is told on the console only.
 typedef struct StepTimes {
-    double total, refit, generation, reward, logprob, advantage, training, checkpoint;
+    double total, refit, generation, reward, logprob, advantage, training;
 } StepTimes;
 
 typedef struct StepReport {
     int64_t step, last_step;
     const Samples *samples;
-    UpdateResult update; // metrics of all optimizer steps of this rollout, averaged as NeMo-RL does
+    const float *sample_mask; // [B] 0: left out of the loss
+    const float *baseline;    // [B] what the advantages were measured from
+    UpdateResult update;      // of all optimizer steps of this rollout (update_average)
+    int64_t valid_tokens;     // with loss, over all optimizer steps
     double lr, max_abs_logprob_error;
     int64_t groups, equal_groups; // groups, and those whose rewards were all equal: no gradient
     StepTimes times;
@@ -25,6 +30,12 @@ bool step_log_write(const StepReport *report, const Trainer *trainer, double sec
 
 bool step_log_samples(const StepReport *report, const Trainer *trainer, Error *error);
 bool step_log_validation(const Validation *validation, int64_t step, const Trainer *trainer, Error *error);
+
+// The metric that checkpointing.metric_name means: "train:reward" is train/reward of the step, "val:accuracy" is
+// validation/accuracy, NAN when the step had no validation. Refuses a name that no step has, telling the nearest; so an empty
+// report (samples of count 0) serves to check a name.
+bool step_log_metric(double *value, const char *metric_name, const StepReport *report, const Trainer *trainer,
+                     Error *error);
 
 // Makes log_dir ready for a run that goes on behind `step`: lines of later steps are dropped from metrics.jsonl; when step is
 // 0 an existing metrics.jsonl is moved aside to metrics.jsonl.old.

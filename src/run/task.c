@@ -32,10 +32,18 @@ const char *task_question(const Task *task, bool held_out, int64_t index, Arena 
     return text;
 }
 
+json_t *task_messages(const Task *task, bool held_out, int64_t index, const char *answer) {
+    Arena arena = {0};
+    json_t *messages =
+        json_pack("[{s:s, s:s}]", "role", "user", "content", task_question(task, held_out, index, &arena));
+    if (answer) json_array_append_new(messages, json_pack("{s:s, s:s}", "role", "assistant", "content", answer));
+    arena_close(&arena);
+    return messages;
+}
+
 static bool request(const Task *task, EngineRequest *request, bool held_out, int64_t index, int64_t prompt,
                     int32_t samples, Arena *arena, Error *error) {
-    const char *question = task_question(task, held_out, index, arena);
-    json_t *messages = json_pack("[{s:s, s:s}]", "role", "user", "content", question);
+    json_t *messages = task_messages(task, held_out, index, NULL);
     TokenList list = {0};
     bool good = loaded_model_chat_ids(task->model, &list, messages, true, error);
     json_decref(messages);
@@ -43,7 +51,7 @@ static bool request(const Task *task, EngineRequest *request, bool held_out, int
         good = error_set(error,
                          "the question '%s' has %zu tokens; data.max_input_seq_length and "
                          "policy.max_total_sequence_length leave room for %lld",
-                         question, list.count, (long long)task->max_prompt_length);
+                         task_question(task, held_out, index, arena), list.count, (long long)task->max_prompt_length);
     if (good) {
         int32_t *ids = arena_array(arena, int32_t, list.count);
         memcpy(ids, list.ids, list.count * sizeof *ids);

@@ -29,5 +29,8 @@ bool task_validation_requests(const Task *task, EngineRequest **requests, int64_
 // The question as text, in the arena.
 const char *task_question(const Task *task, bool held_out, int64_t index, Arena *arena);
 
+// The question as a conversation, [{role, content}, …], with an answer behind it unless that is NULL. New reference.
+json_t *task_messages(const Task *task, bool held_out, int64_t index, const char *answer);
+
 // Fills reward and valid of samples whose text is there.
 void task_reward(const Task *task, Samples *samples, bool held_out, Arena *arena);

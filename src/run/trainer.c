@@ -8,6 +8,19 @@ static int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+// No more seats, and pages for them, than the answers of a step or of a validation take.
+static GenerationOptions engine_options(const Settings *s) {
+    GenerationOptions options = s->generation;
+    int64_t answers = s->grpo.num_prompts_per_step * s->grpo.num_generations_per_prompt; // both at most 1e6
+    if (settings_validates(s)) answers = larger(answers, s->grpo.val_batch_size);
+    options.max_sequences = smaller(options.max_sequences, answers);
+    return options;
+}
+
 static bool open_policies(Trainer *t, Error *error) {
     const Settings *s = t->settings;
     const Architecture *architecture = t->model.architecture;
@@ -16,7 +29,7 @@ static bool open_policies(Trainer *t, Error *error) {
     if (positions > architecture->max_positions)
         return error_set(error, "policy.max_total_sequence_length: %lld, but the model was made for %lld positions",
                          (long long)positions, (long long)architecture->max_positions);
-    int64_t rows = larger(larger(s->generation.prefill_chunk, s->generation.max_sequences), 1);
+    int64_t rows = larger(s->generation.prefill_chunk, engine_options(s).max_sequences);
     t->has_reference = loss_needs_reference(&s->loss_fn);
     shard_open(&t->shards, &t->ops, t->model.parameters);
     walk_open(&t->walk, &t->ops, architecture, &t->shards,
@@ -40,8 +53,9 @@ bool trainer_open(Trainer *t, const Settings *settings, Error *error) {
         !loaded_model_open(&t->model, policy->model_name, policy->tokenizer_name, policy->chat_template, error))
         return false;
     model_file_digest(t->model.file, t->model_digest);
+    GenerationOptions options = engine_options(settings);
     return task_open(&t->task, settings, &t->model, error) && open_policies(t, error) &&
-           engine_open(&t->engine, &t->rollout, &settings->generation, t->model.stop_ids, t->model.stop_count, error);
+           engine_open(&t->engine, &t->rollout, &options, t->model.stop_ids, t->model.stop_count, error);
 }
 
 void trainer_close(Trainer *t) {
@@ -82,12 +96,12 @@ bool trainer_rollout(Trainer *t, Samples *samples, Arena *arena, const EngineReq
     for (int64_t i = 0; i < count; i++) total += requests[i].samples;
     engine_set_sampling(t->engine, options);
     if (!engine_start(t->engine, requests, count, run, error)) return false;
-    // Answers end at any time, so progress counts what cannot stand still: drawn tokens against their limit.
+    // Answers end at any time: a finished one counts as its limit, and until answers finish the drawn tokens count.
     Progress progress;
     progress_begin(&progress, label, total * options->max_new_tokens);
     while (engine_step(t->engine)) {
         EngineCounts counts = engine_counts(t->engine);
-        progress_update(&progress, counts.finished * options->max_new_tokens);
+        progress_update(&progress, larger(counts.answer_tokens, counts.finished * options->max_new_tokens));
     }
     progress_end(&progress);
     engine_collect(t->engine, samples, arena);

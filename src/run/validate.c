@@ -6,21 +6,15 @@
 
 #include <string.h>
 
-static void record(StrBuf *lines, const Task *task, const Samples *samples, int64_t b, Arena *arena) {
+static void record(StrBuf *lines, const Task *task, const Samples *samples, int64_t b) {
     json_t *line = json_object();
-    const char *question = task_question(task, true, samples->question[b], arena);
     json_object_set_new(line, "idx", json_integer(samples->question[b]));
-    json_object_set_new(line, "content",
-                        json_pack("[{s:s, s:s}, {s:s, s:s}]", "role", "user", "content", question, "role", "assistant",
-                                  "content", samples->text[b]));
-    json_object_set_new(line, "rewards", json_real((double)samples->reward[b]));
+    json_object_set_new(line, "content", task_messages(task, true, samples->question[b], samples->text[b]));
+    json_object_set_new(line, "rewards", jsonio_real((double)samples->reward[b]));
     json_object_set_new(line, "length",
                         json_integer(samples->offset[b + 1] - samples->offset[b] - samples->prompt_length[b]));
     json_object_set_new(line, "finish_reason", json_string(samples->finish[b] == FINISH_STOP ? "stop" : "length"));
-    char *text = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    strbuf_puts(lines, text);
-    strbuf_putc(lines, '\n');
-    free(text);
+    jsonio_line(lines, line);
     json_decref(line);
 }
 
@@ -51,7 +45,7 @@ bool validate_policy(Validation *validation, Trainer *t, int64_t step, Error *er
         for (int64_t b = 0; b < samples.count; b++, answers++) {
             rewards += (double)samples.reward[b];
             tokens += (double)(samples.offset[b + 1] - samples.offset[b] - samples.prompt_length[b]);
-            record(&lines, &t->task, &samples, b, &arena);
+            record(&lines, &t->task, &samples, b);
             if (printed++ < s->logger.num_val_samples_to_print) print_sample(&t->task, &samples, b, &arena);
         }
         arena_reset(&arena);

@@ -26,7 +26,7 @@ MicroBatch batch_micro(const TrainBatch *batch, int64_t first, int64_t count, Ar
     check_range(batch, first, count);
     const int64_t *offset = batch->offset + first;
     int64_t T = offset[count] - offset[0], page_count = 0;
-    for (int64_t b = 0; b < count; b++) page_count += (offset[b + 1] - offset[b] + KV_PAGE_TOKENS - 1) / KV_PAGE_TOKENS;
+    for (int64_t b = 0; b < count; b++) page_count += kv_pages_of(offset[b + 1] - offset[b]);
 
     int32_t *positions = arena_array(arena, int32_t, T);
     int32_t *pages = arena_array(arena, int32_t, page_count);
@@ -49,7 +49,7 @@ MicroBatch batch_micro(const TrainBatch *batch, int64_t first, int64_t count, Ar
             micro.loss_targets[i] = batch->ids[column];
             micro.loss_columns[i] = column;
         }
-        page += (length + KV_PAGE_TOKENS - 1) / KV_PAGE_TOKENS;
+        page += kv_pages_of(length);
         row += length;
     }
     micro.tokens = (TokenBatch){.count = T,

@@ -35,14 +35,13 @@ static bool chunk_loss(UpdateResult *result, Chunk *chunk, const TrainBatch *bat
     pick(chunk->reference, batch->reference, columns, count);
     pick(chunk->advantage, batch->advantage, columns, count);
     for (int64_t i = 0; i < count; i++) {
+        double error = fabs((double)chunk->current[i] - (double)chunk->generation[i]);
+        if (error > result->max_abs_logprob_error || isnan(error)) result->max_abs_logprob_error = error;
         if (chunk->current[i] == -INFINITY) { // an earlier step of this rollout moved the token out of the filter's set
             chunk->mask[i] = 0;
             chunk->current[i] = chunk->generation[i];
             result->filtered_tokens++;
-            continue;
         }
-        double error = fabs((double)chunk->current[i] - (double)chunk->generation[i]);
-        if (!(error <= result->max_abs_logprob_error)) result->max_abs_logprob_error = error;
     }
     LossTokens tokens = {.count = count,
                          .current = chunk->current,
@@ -88,16 +87,37 @@ static void head_and_loss(UpdateResult *result, Walk *walk, const TrainBatch *ba
     device_release(device, &norm);
 }
 
+UpdateResult update_none(void) {
+    return (UpdateResult){.metrics = loss_metrics_zero()};
+}
+
+void update_add(UpdateResult *sum, const UpdateResult *part) {
+    loss_metrics_add(&sum->metrics, &part->metrics);
+    sum->grad_norm = part->grad_norm;
+    sum->global_valid_seqs += part->global_valid_seqs;
+    sum->global_valid_toks += part->global_valid_toks;
+    sum->max_abs_logprob_error = part->max_abs_logprob_error;
+    sum->filtered_tokens += part->filtered_tokens;
+    sum->output_overflows += part->output_overflows;
+    sum->nonfinite_gradients += part->nonfinite_gradients;
+}
+
+void update_average(UpdateResult *sum, int64_t steps) {
+    double share = 1.0 / (double)steps;
+    loss_metrics_scale(&sum->metrics, share);
+    sum->global_valid_seqs *= share;
+    sum->global_valid_toks *= share;
+}
+
 void update_policy(UpdateResult *result, Walk *walk, const TrainBatch *batch, const LossOptions *loss,
                    const UpdateOptions *options, Progress *progress, int64_t *done) {
     Ledger *ledger = &walk->ops->device.ledger;
     Arena arena = {0};
-    *result = (UpdateResult){.metrics = loss_metrics_zero()};
+    *result = update_none();
     batch_valid_counts(batch, &result->global_valid_seqs, &result->global_valid_toks);
     result->metrics.num_valid_samples = result->global_valid_seqs;
-    result->tokens = batch->offset[batch->count] - batch->offset[0];
     MemoryPhase before = ledger_enter(ledger, PHASE_FORWARD);
-    walk_begin(walk, batch->ids + batch->offset[0], result->tokens);
+    walk_begin(walk, batch->ids + batch->offset[0], batch->offset[batch->count] - batch->offset[0]);
     for (int64_t first = 0; first < batch->count; first += options->micro_batch_size) {
         int64_t left = batch->count - first;
         int64_t count = left < options->micro_batch_size ? left : options->micro_batch_size;

@@ -21,13 +21,21 @@ typedef struct UpdateResult {
     LossMetrics metrics;
     double grad_norm; // before clipping
     double global_valid_seqs, global_valid_toks;
-    double max_abs_logprob_error; // max |log-prob of this walk − generation log-prob| over loss tokens
-    int64_t tokens;               // walked
+    // max |log-prob of this walk − generation log-prob| over loss tokens: ∞ where this walk's filter drops a sampled token,
+    // NaN where one is NaN.
+    double max_abs_logprob_error;
     int64_t filtered_tokens;     // loss tokens that top-k or top-p no longer keeps: left out (their log-prob is −∞)
-    int64_t output_overflows;    // finite values that became infinite at a unit boundary
+    int64_t output_overflows;    // values that became infinite at a unit boundary
     int64_t nonfinite_gradients; // 1 when the norm was not finite; the step was then skipped
 } UpdateResult;
 
 // done, when not NULL, is advanced by each micro-batch's sequences.
 void update_policy(UpdateResult *result, Walk *walk, const TrainBatch *batch, const LossOptions *loss,
                    const UpdateOptions *options, Progress *progress, int64_t *done);
+
+// What several optimizer steps of one rollout come to, as NeMo-RL reports it: update_add each to a result that began as
+// update_none, then update_average. Means of metrics and of global counts, extrema over all, sums of what was counted;
+// grad_norm and max_abs_logprob_error are the last step's.
+UpdateResult update_none(void);
+void update_add(UpdateResult *sum, const UpdateResult *part);
+void update_average(UpdateResult *sum, int64_t steps);

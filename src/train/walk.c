@@ -53,8 +53,8 @@ void walk_end(Walk *walk) {
     for (int64_t i = 0; i < walk->distinct_count; i++) walk->row_of_id[walk->distinct[i]] = -1;
 }
 
-// Everything but the input, which the caller sets. page_count pages hold this micro-batch's keys and values.
-static void activations_open(Walk *walk, BlockActivations *a, int64_t page_count) {
+// Everything but the input, which the caller sets.
+static void activations_open(Walk *walk, BlockActivations *a) {
     Device *device = &walk->ops->device;
     DType compute = walk->options.policy.compute;
     int64_t T = walk->batch->count;
@@ -63,7 +63,7 @@ static void activations_open(Walk *walk, BlockActivations *a, int64_t page_count
     a->lse_TH = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, DTYPE_F32, T, walk->shape.attention.query_heads);
     a->mid_TD = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, walk->shape.hidden);
     a->gate_up_T2F = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, 2 * walk->shape.ffn);
-    a->kv = kv_pages_open(walk->ops, MEMORY_ACTIVATION, compute, page_count, &walk->shape.attention);
+    a->kv = kv_pages_open(walk->ops, MEMORY_ACTIVATION, compute, walk->page_count, &walk->shape.attention);
 }
 
 static void activations_close(Walk *walk, BlockActivations *a) {
@@ -97,8 +97,8 @@ static void scratch_close(Walk *walk) {
 static void token_rows(Walk *walk) {
     int64_t T = walk->batch->count;
     if (T > walk->rows_capacity) {
-        walk->rows = arena_array(&walk->arena, int32_t, T);
-        walk->rows_capacity = T;
+        walk->rows_capacity = T > 2 * walk->rows_capacity ? T : 2 * walk->rows_capacity;
+        walk->rows = arena_array(&walk->arena, int32_t, walk->rows_capacity);
     }
     for (int64_t t = 0; t < T; t++) {
         walk->rows[t] = walk->row_of_id[walk->batch->ids[t]];
@@ -134,6 +134,7 @@ void walk_forward(Walk *walk, const TokenBatch *batch, int64_t page_count) {
     PrecisionPolicy policy = walk->options.policy;
     int layers = root_unit(walk);
     walk->batch = batch;
+    walk->page_count = page_count;
     token_rows(walk);
     scratch_open(walk);
 
@@ -144,7 +145,7 @@ void walk_forward(Walk *walk, const TokenBatch *batch, int64_t page_count) {
     for (int layer = 0; layer < layers; layer++) {
         BlockActivations *a = &walk->activations[layer];
         a->x_TD = cast_on_entry(walk, &out_TD);
-        activations_open(walk, a, page_count);
+        activations_open(walk, a);
         out_TD = DEVICE_TENSOR_RAW(device, MEMORY_UNIT_OUTPUT, policy.output, batch->count, walk->shape.hidden);
         forward_unit(walk, layer, a, &out_TD);
         if (policy.output == DTYPE_F16) walk->output_overflows += rows_count_nonfinite(walk->ops, &out_TD);
@@ -186,6 +187,7 @@ void walk_head_backward(Walk *walk, const Tensor *dlogits_NV, const Tensor *norm
     Tensor norm_D = root_parameter(walk, &walk->root, PARAMETER_FINAL_NORM);
     Tensor dweight_D = root_parameter(walk, gradient, PARAMETER_FINAL_NORM);
     rms_norm_backward(walk->ops, &dlast_ND, &dweight_D, &dnorm_ND, &last_ND, &norm_D, NULL, walk->shape.rms_norm_eps);
+    if (policy.output == DTYPE_F16) walk->output_overflows += rows_count_nonfinite(walk->ops, &dlast_ND);
     rows_scatter(walk->ops, &walk->dlast_TD, &dlast_ND, rows);
     device_release(device, &dnorm_ND);
     device_release(device, &last_ND);
@@ -226,11 +228,8 @@ static void backward_unit(Walk *walk, int unit, BlockActivations *a, BlockBackwa
     block_weights_view(&weights, walk->shards->table, unit, &gathered);
     BlockGradients gradients = block_gradients_view(walk->shards->table, unit, &walk->shards->gradient[unit]);
     if (walk->options.activation_checkpointing) {
-        // The recomputation obeys the same policy: its input was kept after the cast on entry, its output is dropped.
-        Tensor out_TD = DEVICE_TENSOR_RAW(&walk->ops->device, MEMORY_UNIT_OUTPUT, walk->options.policy.output,
-                                          d_TD->size[0], d_TD->size[1]);
-        block_forward(walk->ops, &walk->shape, &weights, &walk->cos_sin_PE, walk->batch, a, &walk->scratch, &out_TD);
-        device_release(&walk->ops->device, &out_TD);
+        // The recomputation obeys the same policy: its input was kept after the cast on entry; its output is not needed.
+        block_forward(walk->ops, &walk->shape, &weights, &walk->cos_sin_PE, walk->batch, a, &walk->scratch, NULL);
     }
     block_backward(walk->ops, &walk->shape, &weights, &gradients, &walk->cos_sin_PE, walk->batch, a, &walk->scratch,
                    backward, d_TD, d_TD);
@@ -241,10 +240,6 @@ void walk_backward(Walk *walk) {
     Device *device = &walk->ops->device;
     DType compute = walk->options.policy.compute;
     int64_t T = walk->batch->count;
-    int64_t page_count = 0;
-    for (int64_t i = 0; i < walk->batch->span_count; i++)
-        page_count += (walk->batch->spans[i].count + KV_PAGE_TOKENS - 1) / KV_PAGE_TOKENS;
-
     device_release(device, &walk->last_TD);
     BlockBackwardScratch backward = {
         .dact_TF = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, walk->shape.ffn),
@@ -255,7 +250,7 @@ void walk_backward(Walk *walk) {
     };
     for (int layer = root_unit(walk) - 1; layer >= 0; layer--) {
         BlockActivations *a = &walk->activations[layer];
-        if (walk->options.activation_checkpointing) activations_open(walk, a, page_count);
+        if (walk->options.activation_checkpointing) activations_open(walk, a);
         Tensor d_TD = cast_back(walk, &walk->dlast_TD);
         backward_unit(walk, layer, a, &backward, &d_TD);
         if (layer)

@@ -36,13 +36,15 @@ typedef struct Walk {
     Tensor dembedding_UD;
     // The micro-batch under way.
     const TokenBatch *batch;
-    int32_t *rows; // [T] row of dembedding_UD for each token
+    int64_t page_count; // of its keys and values
+    int32_t *rows;      // [T] row of dembedding_UD for each token
     int64_t rows_capacity;
     BlockActivations *activations; // [L]
     BlockScratch scratch;
     Tensor root;              // gathered root unit
     Tensor last_TD, dlast_TD; // output of the last block and its gradient, in policy.output
-    int64_t output_overflows; // finite values that policy.output made infinite, since walk_begin
+    int64_t
+        output_overflows; // values that a float16 policy.output made infinite, forward and backward, since walk_begin
 } Walk;
 
 void walk_open(Walk *walk, Ops *ops, const Architecture *architecture, Shards *shards, WalkOptions options);

@@ -1,0 +1,458 @@
+// What a run asks, logs and keeps: questions by step alone, metrics under NeMo-RL's names, masks in the sample log, logs that
+// go on behind a checkpoint.
+#include "base/file.h"
+#include "base/jsonio.h"
+#include "base/log.h"
+#include "run/grpo.h"
+#include "run/step_log.h"
+#include "support/toy_model.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static Arena arena;
+static Error error;
+static char folder[64];
+
+static const char recipe[] =
+    "grpo: {num_prompts_per_step: 4, num_generations_per_prompt: 8, max_num_steps: 2, max_num_epochs: 100, val_period: "
+    "0}\n"
+    "policy:\n"
+    "  precision: float32\n"
+    "  train_global_batch_size: 16\n"
+    "  max_total_sequence_length: 96\n"
+    "  generation: {max_new_tokens: 16}\n"
+    "  optimizer: {kwargs: {lr: 1.0e-3}}\n"
+    "checkpointing: {save_period: 1, keep_top_k: null, metric_name: 'train:advantages/max'}\n"
+    "data:\n"
+    "  train: {dataset_name: arithmetic, left: [0, 4], right: [0, 4], split_validation_size: 5}\n"
+    "  default: {env_name: last_integer}\n";
+
+static const char *path(const char *name) {
+    return arena_format(&arena, "%s/%s", folder, name);
+}
+
+static void require(bool good) {
+    if (!good) fail_msg("%s", error.text);
+}
+
+// The recipe with up to six overrides (closed by NULL), its run in folder/run.
+static Settings *settings(char *const *overrides) {
+    char *all[9] = {arena_format(&arena, "policy.model_name=%s", path("model")),
+                    arena_format(&arena, "logger.log_dir=%s", path("run/logs")),
+                    arena_format(&arena, "checkpointing.checkpoint_dir=%s", path("run"))};
+    int count = 3;
+    while (*overrides) all[count++] = *overrides++;
+    Settings *settings;
+    require(settings_load(&settings, &arena, path("recipe.yaml"), count, all, &error));
+    return settings;
+}
+#define SETTINGS(...) settings((char *[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
+
+static int setup(void **state) {
+    (void)state;
+    log_set_level(LOG_QUIET);
+    snprintf(folder, sizeof folder, "/tmp/whet-run-%d", (int)getpid());
+    return toy_model_write(path("model"), MODEL_LLAMA, 1, &error) &&
+                   file_write(path("recipe.yaml"), recipe, strlen(recipe), &error)
+               ? 0
+               : -1;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    file_remove_tree(folder, &error);
+    arena_close(&arena);
+    return 0;
+}
+
+// The objects of a JSONL file as an array.
+static json_t *read_lines(const char *name) {
+    char *text;
+    require(file_read(&text, NULL, &arena, path(name), &error));
+    json_t *lines = json_array();
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+        json_t *value = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
+        assert_non_null(value);
+        json_array_append_new(lines, value);
+    }
+    return lines;
+}
+
+static double number(const json_t *object, const char *name) {
+    const json_t *value = json_object_get(object, name);
+    if (!json_is_number(value)) fail_msg("%s is no number", name);
+    return json_number_value(value);
+}
+
+// ---- questions
+
+typedef struct Asked {
+    LoadedModel model;
+    Task task;
+} Asked;
+
+static void open_task(Asked *asked, const Settings *settings) {
+    require(loaded_model_open(&asked->model, settings->policy.model_name, NULL, NULL, &error) &&
+            task_open(&asked->task, settings, &asked->model, &error));
+}
+
+static const EngineRequest *ask(const Asked *asked, int64_t step) {
+    EngineRequest *requests;
+    require(task_train_requests(&asked->task, &requests, step, 8, &arena, &error));
+    return requests;
+}
+
+static void test_epochs(void **state) {
+    (void)state;
+    for (int shuffle = 0; shuffle < 2; shuffle++) {
+        Asked asked, resumed;
+        const Settings *s = SETTINGS(shuffle ? "data.shuffle=true" : "data.shuffle=false");
+        open_task(&asked, s);
+        assert_int_equal(asked.task.train_count, 20);
+        assert_int_equal(asked.task.steps_per_epoch, 5);
+        int32_t order[2][20];
+        for (int64_t step = 1; step <= 10; step++) {
+            const EngineRequest *requests = ask(&asked, step);
+            for (int p = 0; p < 4; p++) {
+                order[(step - 1) / 5][(step - 1) % 5 * 4 + p] = requests[p].question;
+                assert_int_equal(requests[p].prompt, p);
+                assert_int_equal(requests[p].samples, 8);
+                assert_true(requests[p].count > 10);
+            }
+        }
+        for (int epoch = 0; epoch < 2; epoch++) {
+            bool seen[20] = {false};
+            for (int i = 0; i < 20; i++) {
+                assert_in_range(order[epoch][i], 0, 19);
+                assert_false(seen[order[epoch][i]]);
+                seen[order[epoch][i]] = true;
+                if (!shuffle) assert_int_equal(order[epoch][i], i);
+            }
+        }
+        if (shuffle) assert_memory_not_equal(order[0], order[1], sizeof order[0]);
+        // A run that begins at step 7 asks what one that came there asks.
+        open_task(&resumed, s);
+        const EngineRequest *requests = ask(&resumed, 7);
+        for (int p = 0; p < 4; p++) assert_int_equal(requests[p].question, order[1][4 + p]);
+        loaded_model_close(&resumed.model);
+        loaded_model_close(&asked.model);
+    }
+}
+
+static void test_incomplete_batches_are_dropped(void **state) {
+    (void)state;
+    Asked asked;
+    open_task(&asked, SETTINGS("grpo.num_prompts_per_step=6", "policy.train_global_batch_size=48"));
+    assert_int_equal(asked.task.steps_per_epoch, 3);
+    bool seen[20] = {false};
+    for (int64_t step = 1; step <= 3; step++)
+        for (int p = 0; p < 6; p++) {
+            int32_t question = ask(&asked, step)[p].question;
+            assert_false(seen[question]);
+            seen[question] = true;
+        }
+    loaded_model_close(&asked.model);
+    Asked none;
+    const Settings *s = SETTINGS("grpo.num_prompts_per_step=24", "policy.train_global_batch_size=192");
+    require(loaded_model_open(&none.model, s->policy.model_name, NULL, NULL, &error));
+    assert_false(task_open(&none.task, s, &none.model, &error));
+    assert_non_null(strstr(error.text, "grpo.num_prompts_per_step: 24, but data.train has only 20 questions"));
+    loaded_model_close(&none.model);
+}
+
+static void test_held_out_questions(void **state) {
+    (void)state;
+    Asked asked;
+    open_task(&asked, SETTINGS());
+    EngineRequest *held_out;
+    require(task_validation_requests(&asked.task, &held_out, 2, 3, 1, &arena, &error));
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(held_out[i].prompt, 2 + i); // the coordinate of its random numbers, whatever the batch
+        const char *question = task_question(&asked.task, true, held_out[i].question, &arena);
+        for (int64_t step = 1; step <= 5; step++)
+            for (int p = 0; p < 4; p++)
+                assert_string_not_equal(question,
+                                        task_question(&asked.task, false, ask(&asked, step)[p].question, &arena));
+    }
+    loaded_model_close(&asked.model);
+    open_task(&asked, SETTINGS("data.max_input_seq_length=12"));
+    EngineRequest *requests;
+    assert_false(task_train_requests(&asked.task, &requests, 1, 8, &arena, &error));
+    assert_non_null(strstr(error.text, "data.max_input_seq_length"));
+    loaded_model_close(&asked.model);
+}
+
+// ---- metrics
+
+enum { ANSWERS = 4 };
+
+// Two groups of two: answers of 2, 4, 3 and 1 tokens behind prompts of 3.
+typedef struct Step {
+    Samples samples;
+    StepReport report;
+    Settings settings;
+    Trainer trainer;
+} Step;
+
+static void fill_step(Step *step) {
+    static int32_t prompt[ANSWERS] = {0, 0, 1, 1}, question[ANSWERS] = {0, 0, 1, 1}, length[ANSWERS] = {3, 3, 3, 3},
+                   ids[22];
+    static int64_t offset[ANSWERS + 1] = {0, 5, 12, 18, 22};
+    static float logprobs[22], reward[ANSWERS] = {0, 1, 0, 0}, valid[ANSWERS] = {1, 1, 1, 1};
+    static float advantage[ANSWERS] = {-1, 1, 0.5f, -0.25f}, mask[ANSWERS] = {1, 0, 1, 1},
+                 baseline[ANSWERS] = {1, 0, 0, 0.5f};
+    static FinishReason finish[ANSWERS] = {FINISH_STOP, FINISH_LENGTH, FINISH_STOP, FINISH_STOP};
+    static const char *text[ANSWERS] = {"a", "\"b\" \\ é", "", "4"};
+    *step = (Step){.samples = {.count = ANSWERS,
+                               .prompt = prompt,
+                               .question = question,
+                               .offset = offset,
+                               .prompt_length = length,
+                               .ids = ids,
+                               .generation_logprobs = logprobs,
+                               .finish = finish,
+                               .text = text,
+                               .reward = reward,
+                               .valid = valid,
+                               .advantage = advantage}};
+    step->report = (StepReport){.step = 7,
+                                .last_step = 9,
+                                .samples = &step->samples,
+                                .sample_mask = mask,
+                                .baseline = baseline,
+                                .update = update_none(),
+                                .lr = 5e-7,
+                                .groups = 2,
+                                .equal_groups = 1,
+                                .times = {.total = 2, .generation = 0.5, .training = 1}};
+    step->settings.logger.log_dir = path("metrics");
+    step->settings.loss_fn = loss_options_default();
+    step->trainer.settings = &step->settings;
+    require(file_make_folders(step->settings.logger.log_dir, &error));
+    require(step_log_resume(step->settings.logger.log_dir, 0, &error));
+}
+
+static void test_metrics(void **state) {
+    (void)state;
+    Step step;
+    fill_step(&step);
+    step.report.update.metrics.loss = NAN;
+    step.report.update.metrics.is_oob_ratio = 0.125;
+    require(step_log_write(&step.report, &step.trainer, 1e30, &error));
+    step.settings.loss_fn.truncated_importance_sampling_type = "tis";
+    require(step_log_write(&step.report, &step.trainer, 0, &error));
+    json_t *lines = read_lines("metrics/metrics.jsonl"), *line = json_array_get(lines, 0);
+    assert_int_equal(json_array_size(lines), 2);
+    static const struct {
+        const char *name;
+        double value;
+    } cases[] = {{"step", 7},
+                 {"train/reward", 0.25},
+                 {"train/reward_std", 0.5},
+                 {"train/lr", 5e-7},
+                 {"train/baseline_reward/pct_0", 50}, // by sample and in percent, as NeMo-RL has it
+                 {"train/baseline_reward/pct_1", 25},
+                 {"train/baseline_reward/pct_mixed", 25},
+                 {"train/frac_reward_zero_std", 0.5},
+                 {"train/advantages/mean", (-1 * 2 + 1 * 4 + 0.5 * 3 - 0.25) / 10}, // by token
+                 {"train/advantages/min", -1},
+                 {"train/advantages/max", 1},
+                 {"train/mean_prompt_length", 3},
+                 {"train/total_num_tokens", 22},
+                 {"train/mean_gen_tokens_per_sample", 2.5},
+                 {"train/max_gen_tokens_per_sample", 4},
+                 {"train/mean_total_tokens_per_sample", 5.5},
+                 {"train/truncation_rate", 0.25},
+                 {"train/natural_termination_rate", 0.75},
+                 {"train/num_mask_sample_filtered", 1},
+                 {"train/probs_ratio_min", -1}, // over no token
+                 {"train/probs_ratio_max", -1},
+                 {"train/max_abs_logprob_error", 0},
+                 {"timing/train/total_step_time", 2},
+                 {"performance/generation_tokens_per_sec", 20},
+                 {"performance/policy_training_tokens_per_sec", 22},
+                 {"performance/samples_per_sec", 2},
+                 {"memory/peak_memory_allocated_mb", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (fabs(number(line, cases[i].name) - cases[i].value) > 1e-12)
+            fail_msg("%s is %g, not %g", cases[i].name, number(line, cases[i].name), cases[i].value);
+    static const char *const others[] = {"train/grad_norm",
+                                         "train/kl_penalty",
+                                         "train/probs_ratio",
+                                         "train/probs_ratio_clamped",
+                                         "train/probs_ratio_clamped_min",
+                                         "train/probs_ratio_clamped_max",
+                                         "train/token_mult_prob_error",
+                                         "train/gen_kl_error",
+                                         "train/policy_kl_error",
+                                         "train/js_divergence_error",
+                                         "train/sampling_importance_ratio",
+                                         "train/approx_entropy",
+                                         "train/num_valid_samples",
+                                         "train/global_valid_seqs",
+                                         "train/global_valid_toks",
+                                         "timing/train/generation",
+                                         "timing/train/policy_training",
+                                         "timing/train/policy_and_reference_logprobs"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) number(line, others[i]);
+    assert_string_equal(json_string_value(json_object_get(line, "train/loss")), "nan");
+    assert_null(json_object_get(line, "timing/train/checkpointing")); // it has not happened yet
+    assert_null(json_object_get(line, "train/is_oob_ratio"));         // without a truncation there is no window
+    assert_true(number(json_array_get(lines, 1), "train/is_oob_ratio") == 0.125);
+    json_decref(lines);
+}
+
+static void test_metric_for_checkpoints(void **state) {
+    (void)state;
+    Step step;
+    fill_step(&step);
+    double value;
+    assert_true(step_log_metric(&value, "train:reward", &step.report, &step.trainer, &error));
+    assert_true(value == 0.25);
+    assert_true(step_log_metric(&value, "train:advantages/max", &step.report, &step.trainer, &error));
+    assert_true(value == 1);
+    assert_true(step_log_metric(&value, "val:accuracy", &step.report, &step.trainer, &error));
+    assert_true(isnan(value));
+    step.report.validation = (Validation){.done = true, .accuracy = 0.75};
+    assert_true(step_log_metric(&value, "val:accuracy", &step.report, &step.trainer, &error));
+    assert_true(value == 0.75);
+    // Before the first step only the name can be checked.
+    const Samples none = {0};
+    const StepReport empty = {.samples = &none};
+    assert_true(step_log_metric(&value, "train:loss", &empty, &step.trainer, &error));
+    assert_false(step_log_metric(&value, "val:acuracy", &empty, &step.trainer, &error));
+    assert_non_null(strstr(error.text, "checkpointing.metric_name: a step has no metric 'val:acuracy'; did you mean "
+                                       "val:accuracy?"));
+    assert_false(step_log_metric(&value, "train:rewards", &empty, &step.trainer, &error));
+    assert_non_null(strstr(error.text, "did you mean train:reward?"));
+    assert_false(step_log_metric(&value, "train:total_step_time", &empty, &step.trainer, &error)); // a timing
+}
+
+// ---- logs that go on
+
+static void put_file(const char *name, const char *text) {
+    require(file_write(path(name), text, strlen(text), &error));
+}
+
+static void expect_file(const char *name, const char *expected) {
+    char *text;
+    require(file_read(&text, NULL, &arena, path(name), &error));
+    assert_string_equal(text, expected);
+}
+
+static void test_resumed_log(void **state) {
+    (void)state;
+    static const char lines[] = "{\"step\":0,\"validation/accuracy\":0.5}\n{\"step\":1}\n{\"step\":2}\n"
+                                "{\"step\":2,\"validation/accuracy\":1.0}\n{\"step\":3}\n{\"step\":4,\"tr";
+    require(file_make_folders(path("log"), &error));
+    require(step_log_resume(path("log"), 2, &error)); // nothing there
+    put_file("log/metrics.jsonl", lines);
+    require(step_log_resume(path("log"), 9, &error));
+    char *whole = arena_string(&arena, lines);
+    *strrchr(whole, '{') = 0; // the unfinished line is gone
+    expect_file("log/metrics.jsonl", whole);
+    require(step_log_resume(path("log"), 2, &error));
+    *strstr(whole, "{\"step\":3}") = 0;
+    expect_file("log/metrics.jsonl", whole);
+    require(step_log_resume(path("log"), 0, &error));
+    expect_file("log/metrics.jsonl.old", whole);
+    assert_false(file_exists(path("log/metrics.jsonl")));
+    require(step_log_resume(path("log"), 0, &error));
+    expect_file("log/metrics.jsonl.old", whole);
+}
+
+// ---- a run
+
+static const char *train(const Settings *s) {
+    Trainer trainer;
+    bool good = trainer_open(&trainer, s, &error) && grpo_train(&trainer, &error);
+    trainer_close(&trainer);
+    return good ? NULL : error.text;
+}
+
+static void test_overlong_filtering(void **state) {
+    (void)state;
+    int64_t cut = 0, whole = 0;
+    double tokens = 0;
+    const char *failure = train(SETTINGS("grpo.overlong_filtering=true"));
+    if (failure) fail_msg("%s", failure);
+    json_t *metrics = read_lines("run/logs/metrics.jsonl"), *info, *sample;
+    for (int step = 1; step <= 2; step++) {
+        json_t *samples = read_lines(arena_format(&arena, "run/logs/train_data_step%d.jsonl", step));
+        double filtered = 0, reward = 0, valid = 0;
+        size_t index;
+        assert_int_equal(json_array_size(samples), 32);
+        json_array_foreach(samples, index, sample) {
+            const json_t *mask = json_object_get(sample, "token_loss_mask"),
+                         *ids = json_object_get(sample, "token_ids");
+            size_t length = json_array_size(ids), answer = 0;
+            for (size_t t = 0; t < length; t++) answer += json_integer_value(json_array_get(mask, t)) != 0;
+            bool stopped = json_integer_value(json_array_get(ids, length - 1)) == 257;
+            assert_true(stopped || answer == 16);
+            assert_true(number(sample, "sample_loss_mask") == (stopped ? 1 : 0));
+            whole += stopped, cut += !stopped, filtered += !stopped;
+            valid += stopped ? (double)answer : 0;
+            reward += number(sample, "rewards");
+        }
+        const json_t *line = json_array_get(metrics, (size_t)step - 1);
+        assert_true(number(line, "train/num_mask_sample_filtered") == filtered);
+        assert_true(fabs(number(line, "train/reward") - reward / 32) < 1e-12); // of all samples
+        assert_true(number(line, "train/global_valid_toks") == valid / 2);     // mean of the step's two updates
+        assert_true(number(line, "train/global_valid_seqs") == (32 - filtered) / 2);
+        assert_true(number(line, "train/max_abs_logprob_error") == 0);
+        tokens += valid;
+        require(jsonio_read(&info, path(arena_format(&arena, "run/step_%d/training_info.json", step)), &error));
+        assert_true(number(info, "total_valid_tokens") == tokens);
+        assert_true(number(info, "consumed_samples") == 32 * step);
+        assert_true(number(info, "total_steps") == step);
+        assert_true(number(info, "train:advantages/max") == number(line, "train/advantages/max"));
+        json_decref(info);
+        json_decref(samples);
+    }
+    json_decref(metrics);
+    assert_true(cut > 0 && whole > 0);
+}
+
+static void test_unknown_metric_is_refused_before_the_first_step(void **state) {
+    (void)state;
+    const char *failure = train(SETTINGS("checkpointing.metric_name=val:reward", "logger.log_dir=/nowhere/at/all"));
+    assert_non_null(failure);
+    assert_non_null(strstr(failure, "checkpointing.metric_name: a step has no metric 'val:reward'"));
+}
+
+// Seats and pages for the 32 answers of a step, not for whet.max_sequences.
+static void test_engine_is_no_larger_than_a_step(void **state) {
+    (void)state;
+    uint64_t cache[2];
+    for (int i = 0; i < 2; i++) {
+        Trainer trainer;
+        require(trainer_open(&trainer, SETTINGS(i ? "whet.max_sequences=32" : "whet.max_sequences=500"), &error));
+        cache[i] = trainer.ops.device.ledger.live[MEMORY_KV_CACHE];
+        trainer_close(&trainer);
+    }
+    assert_int_equal(cache[0], cache[1]);
+    assert_in_range(cache[0], 1, 1 << 20 << 4);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_epochs),
+        cmocka_unit_test(test_incomplete_batches_are_dropped),
+        cmocka_unit_test(test_held_out_questions),
+        cmocka_unit_test(test_metrics),
+        cmocka_unit_test(test_metric_for_checkpoints),
+        cmocka_unit_test(test_resumed_log),
+        cmocka_unit_test(test_overlong_filtering),
+        cmocka_unit_test(test_unknown_metric_is_refused_before_the_first_step),
+        cmocka_unit_test(test_engine_is_no_larger_than_a_step),
+    };
+    return cmocka_run_group_tests_name("run", tests, setup, teardown);
+}
