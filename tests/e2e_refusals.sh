@@ -98,13 +98,102 @@ refused 1 "raise.jinja:1: .*no way" generate "$model" hi --chat-template "$work/
 refused 1 "^whet: cannot get .*GiB for kv_cache.*the machine has" train "$work/recipe.yaml" policy.model_name="$model" \
     logger.log_dir="$work/big" checkpointing.checkpoint_dir="$work/big" whet.kv_cache_tokens=2147483647 \
     policy.precision=float32
+# shellcheck disable=SC3045 # dash and bash have it
 if (ulimit -v 3000000) 2>/dev/null && ! grep -q _asan_ "$whet"; then # the sanitizer's own memory is larger
+    # shellcheck disable=SC3045
     (ulimit -v 200000; exec "$whet" generate "$model" hi --threads 1000) >"$work/out" 2>"$work/err"
     [ $? = 1 ] && [ "$(grep -c '' "$work/err")" = 1 ] && grep -q "^whet: cannot get thread [0-9]* of 1000: " "$work/err"
     check "threads that the machine does not give" $?
 else
     skipped=$((skipped + 1))
 fi
+
+# --- one run at a time in a folder, however it is named
+# run FOLDER key=value …: trains into the folder
+run() {
+    folder=$1; shift
+    "$whet" train "$work/recipe.yaml" policy.model_name="$model" policy.precision=float32 logger.log_dir="$folder" \
+        checkpointing.checkpoint_dir="$folder" "$@" >"$work/out" 2>"$work/err" </dev/null
+}
+run "$work/base" grpo.max_num_steps=4 && [ -d "$work/base/step_4" ]; check "trains" $?
+mkdir "$work/one" && ln -s one "$work/two"
+run "$work/one" checkpointing.checkpoint_dir="$work/one/" grpo.max_num_steps=1 && [ -d "$work/one/step_1" ]
+check "one folder for logs and checkpoints, written in two ways" $?
+run "$work/two" checkpointing.checkpoint_dir="$work/one/../one" grpo.max_num_steps=2 && [ -d "$work/one/step_2" ]
+check "one folder for logs and checkpoints, behind a link" $?
+"$whet" train "$work/recipe.yaml" policy.model_name="$model" logger.log_dir="$work/held" --quiet \
+    checkpointing.checkpoint_dir="$work/held" grpo.max_num_steps=100000 grpo.max_num_epochs=100000 2>/dev/null &
+holder=$!
+while [ ! -d "$work/held/step_2" ] && kill -0 $holder 2>/dev/null; do sleep 0.05; done
+for folders in "held held" "held elsewhere" "elsewhere held"; do
+    # shellcheck disable=SC2086 # two words
+    set -- $folders
+    refused 1 "/held/.lock: another run" train "$work/recipe.yaml" policy.model_name="$model" \
+        logger.log_dir="$work/$1" checkpointing.checkpoint_dir="$work/$2"
+done
+kill -9 $holder; wait $holder 2>/dev/null
+run "$work/held" grpo.max_num_steps=1; check "after a kill the folder is free" $?
+
+# --- resuming from what is damaged, moved or another's; nothing is lost
+spoil() { # spoil NAME: a fresh copy of the run
+    rm -rf "$work/spoilt"; cp -r "$work/base" "$work/spoilt"; info=$work/spoilt/step_4/training_info.json
+}
+stops() { # stops PATTERN key=value …: the run does not go on, and leaves both checkpoints as they were
+    pattern=$1; shift
+    run "$work/spoilt" grpo.max_num_steps=5 "$@"
+    [ $? = 1 ] && [ "$(grep -c '' "$work/err")" = 1 ] && grep -q "step_4.*$pattern" "$work/err" &&
+        [ ! -d "$work/spoilt/step_5" ] && diff -r "$work/base/step_2" "$work/spoilt/step_2"
+    check "stops: $pattern ($(head -n 2 "$work/err"))" $?
+}
+goes_on() { # goes_on FROM PATTERN key=value …: the run goes on from step_FROM to 5 and says so
+    from=$1 pattern=$2; shift 2
+    run "$work/spoilt" grpo.max_num_steps=5 "$@" && [ -d "$work/spoilt/step_5" ] &&
+        grep -q "resuming from .*/step_$from" "$work/err" && grep -q "$pattern" "$work/err"
+    check "goes on: $pattern ($(head -n 2 "$work/err"))" $?
+}
+spoil; echo garbage >"$info";                              stops "training_info.json:1: not valid JSON"
+spoil; : >"$info";                                         stops "training_info.json: empty"
+spoil; echo '[]' >"$info";                                 stops "training_info.json: expected an object"
+spoil; sed -i 's/"total_steps": 4/"total_steps": 9/' "$info"; stops "total_steps is 9"
+spoil; sed -i 's/"consumed_samples": 32/"consumed_samples": -1/' "$info"; stops "consumed_samples is no count"
+spoil; truncate -s 90000 "$work/spoilt/step_4/policy/weights/model/model.safetensors"; stops "model.safetensors: damaged"
+spoil; rm "$work/spoilt/step_4/policy/optimizer/optim/optimizer.safetensors"; stops "optimizer.safetensors: cannot open"
+spoil; "$build"/tests/tool_make_model "$work/llama2" llama 2; stops "another model .*llama2" policy.model_name="$work/llama2"
+"$build"/tests/tool_make_model "$work/qwen" qwen2;         stops "another model .*qwen" policy.model_name="$work/qwen"
+spoil; mv "$work/spoilt/step_4" "$work/away";              goes_on 2 "step 4/5"
+spoil; rm "$work/spoilt/step_4/config.yaml";               goes_on 4 "recipe has changed since is not known: .*config.yaml"
+spoil; goes_on 4 "changed since: grpo.max_num_steps: 4 → 5, grpo.seed: 42 → 43, .*data.train.left: \[0, 4\] → \[0, 9\]" \
+    grpo.seed=43 "data.train.left=[0,9]"
+spoil; goes_on 4 "changed since: grpo.num_prompts_per_step: 2 → 1," grpo.num_prompts_per_step=1 \
+    policy.train_global_batch_size=4
+spoil; mkdir "$work/spoilt/step_5" "$work/spoilt/step_x" "$work/spoilt/tmp_step_7"; goes_on 4 "step 5/5"
+[ ! -d "$work/spoilt/tmp_step_7" ]; check "leftovers are removed" $?
+spoil; printf 'x\n{"step": 4}\n\000\n[]\n{"step": 9}\n{"st' >>"$work/spoilt/metrics.jsonl"
+goes_on 4 "metrics.jsonl: 3 damaged lines"
+[ "$(sed 's/.*"step": *\([0-9][0-9]*\).*/\1/' "$work/spoilt/metrics.jsonl" | tr '\n' ' ')" = "1 2 3 4 4 5 " ]
+check "the other lines of metrics.jsonl stay" $?
+run "$work/base" grpo.max_num_steps=2 && grep -q "nothing left to do: step 4 of 2" "$work/err"
+check "a checkpoint beyond the last step" $?
+run "$work/plain" checkpointing.enabled=false grpo.max_num_steps=1
+run "$work/plain" checkpointing.enabled=false grpo.max_num_steps=1
+run "$work/plain" checkpointing.enabled=false grpo.max_num_steps=1 && [ -s "$work/plain/metrics.jsonl.1" ] &&
+    [ -s "$work/plain/metrics.jsonl.2" ] && grep -q "earlier run are now in .*jsonl.2" "$work/err"
+check "metrics of earlier runs stay" $?
+
+# --- recipes against the model
+late() { # late PATTERN key=value …: refused when the model is known, in one line at the end
+    pattern=$1; shift
+    run "$work/late" "$@"
+    [ $? = 1 ] && tail -n 1 "$work/err" | grep -q "$pattern"; check "late: $pattern ($(tail -n 1 "$work/err"))" $?
+}
+late "stop_token_ids: 272 is not in the model's vocabulary of 272" "policy.generation.stop_token_ids=[1,272]"
+late "max_total_sequence_length: 513, but .* 512" policy.max_total_sequence_length=513
+late "max_model_len: 97 is more than policy.max_total_sequence_length, 96" policy.generation.vllm_cfg.max_model_len=97
+late "question 'What is .*max_model_len.*room for 9" policy.generation.vllm_cfg.max_model_len=10
+late "nowhere: no such model; expected" policy.model_name="$work/nowhere"
+late "left.1: expected an integer, found 2.5" "data.train.left=[0,2.5]"
+late "metric_name: a step has no metric 'val:loss'" checkpointing.metric_name=val:loss
+late "recipe.yaml: exists and is not a folder" logger.log_dir="$work/recipe.yaml"
 
 # --- standard output that takes nothing
 unwritten() { # unwritten NAME: the last command failed in one line

@@ -283,7 +283,7 @@ static void test_damaged_info_is_refused(void **state) {
         const char *text, *words;
     } cases[] = {{"", "training_info.json: empty"},
                  {"{\"mark\": 3", "training_info.json:1: not valid JSON"},
-                 {"[]", "training_info.json: no digest of policy/weights/model/model.safetensors"},
+                 {"[]", "training_info.json: expected an object"},
                  {"7", "training_info.json:1: not valid JSON"},
                  {"{}", "training_info.json: no digest of "},
                  {"{\"files\": []}", "training_info.json: no digest of "},

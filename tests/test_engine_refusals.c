@@ -68,6 +68,9 @@ static void test_options_are_refused(void **state) {
     GenerationOptions options = usual();
     options.stop_count = GENERATION_MAX_STOP_IDS + 1;
     assert_refused(&model, options, "stop_token_ids");
+    options.stop_count = 2;
+    options.stop_ids[1] = TINY_VOCABULARY;
+    assert_refused(&model, options, "stop_token_ids: 131 is not in the model's vocabulary of 131");
     tiny_model_close(&model);
 }
 

@@ -166,6 +166,31 @@ void explain_settings(StrBuf *out, const Settings *settings) {
     put_settings(out, settings, true);
 }
 
+// ---- two recipes
+
+static const char *flow_text(Arena *arena, const Settings *settings, const char *key) {
+    StrBuf text = {0};
+    Printer printer = {.out = &text, .arena = arena};
+    const Value *value = value_find(settings->tree, key);
+    if (value) put_flow(&printer, value);
+    const char *copy = arena_bytes(arena, text.text, text.length);
+    strbuf_close(&text);
+    return copy;
+}
+
+bool explain_changes(StrBuf *out, const Settings *before, const Settings *after) {
+    Arena arena = {0};
+    size_t start = out->length;
+    for (size_t i = 0; i < settings_table_count; i++) {
+        const Setting *row = &settings_table[i];
+        if (row->class != SETTING_HONOURED || row->type == SETTING_GROUP || row->offset == SETTING_NOWHERE) continue;
+        const char *old = flow_text(&arena, before, row->key), *new = flow_text(&arena, after, row->key);
+        if (strcmp(old, new)) strbuf_format(out, "%s%s: %s → %s", out->length > start ? ", " : "", row->key, old, new);
+    }
+    arena_close(&arena);
+    return out->length > start;
+}
+
 // ---- the manual
 
 static void put_values(StrBuf *out, const Setting *row) {

@@ -24,7 +24,7 @@ typedef struct GrpoOptions {
 
 // policy.*
 typedef struct PolicyOptions {
-    const char *model_name; // folder, GGUF file or hub name
+    const char *model_name; // folder or GGUF file
     const char *tokenizer_name, *chat_template;
     const char *precision, *fsdp_output_dtype;
     PrecisionPolicy dtypes; // what the two say

@@ -103,8 +103,8 @@ static bool read_betas(const Reading *reading, double *beta1, double *beta2, con
 
 static bool read_range(const Reading *reading, int64_t low_high[2], const Value *value) {
     if (!is_list_of(reading, value, 2, "a list of two integers, [least, greatest]")) return false;
-    if (!read_integer(reading, &low_high[0], value->first) || !read_integer(reading, &low_high[1], value->last))
-        return false;
+    for (const Value *at = value->first; at; at = at->next)
+        if (!as_integer(at, &low_high[at != value->first])) return expected(reading, at, "an integer");
     enum { LIMIT = 1000000000 };
     if (low_high[0] < -LIMIT || low_high[1] > LIMIT || low_high[0] > low_high[1])
         return value_fail(reading->error, reading->arena, value,

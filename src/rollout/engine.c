@@ -100,6 +100,11 @@ bool engine_open(Engine **engine, Resident *resident, const GenerationOptions *o
         return error_set(error,
                          "policy.generation.vllm_cfg.max_model_len: %lld is more than the %lld positions of the model",
                          (long long)options->max_length, (long long)resident->cos_sin_PE.size[0]);
+    int64_t vocabulary = resident->architecture->vocab_size;
+    for (int i = 0; i < options->stop_count; i++)
+        if (options->stop_ids[i] < 0 || options->stop_ids[i] >= vocabulary)
+            return error_set(error, "policy.generation.stop_token_ids: %d is not in the model's vocabulary of %lld",
+                             options->stop_ids[i], (long long)vocabulary);
     Arena arena = {0};
     Engine *e = arena_array(&arena, Engine, 1);
     int64_t seats = options->max_sequences, seat_pages = kv_pages_of(options->max_length);

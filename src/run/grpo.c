@@ -181,29 +181,70 @@ static bool save(const Progression *at, const StepReport *report, const Trainer 
     return good;
 }
 
+static bool read_count(int64_t *count, const json_t *info, const char *key, Error *error) {
+    json_t *value = json_object_get(info, key);
+    *count = json_integer_value(value);
+    return (json_is_integer(value) && *count >= 0) || error_set(error, "training_info.json: %s is no count", key);
+}
+
+// Whether the checkpoint of step at->step belongs to its place and to this model; reads the counts.
+static bool read_info(Progression *at, const json_t *info, const Trainer *t, Error *error) {
+    const char *digest = json_string_value(json_object_get(info, "model_digest"));
+    const char *model = json_string_value(json_object_get(info, "model"));
+    int64_t total;
+    if (!digest || strcmp(digest, t->model_digest))
+        return error_set(error,
+                         "trained from another model (%s) than policy.model_name %s; choose another "
+                         "checkpointing.checkpoint_dir",
+                         model ? model : "which is not named", t->model.path);
+    if (!read_count(&total, info, "total_steps", error) ||
+        !read_count(&at->consumed_samples, info, "consumed_samples", error) ||
+        !read_count(&at->total_valid_tokens, info, "total_valid_tokens", error))
+        return false;
+    return total == at->step ||
+           error_set(error, "training_info.json: total_steps is %lld; was the folder renamed?", (long long)total);
+}
+
+// A resumed run obeys the recipe that it is given; in what that differs from the checkpoint's is said.
+static void say_changes(const Trainer *t, int64_t step) {
+    Arena arena = {0};
+    Settings *before;
+    Error error;
+    StrBuf changes = {0};
+    const char *path =
+        arena_format(&arena, "%s/step_%lld/config.yaml", t->settings->checkpointing.checkpoint_dir, (long long)step);
+    if (!settings_load(&before, &arena, path, 0, NULL, &error))
+        log_warn("whether the recipe has changed since is not known: %s", error.text);
+    else if (explain_changes(&changes, before, t->settings))
+        log_info("  in the recipe have changed since: %s", changes.text);
+    strbuf_close(&changes);
+    arena_close(&arena);
+}
+
+static bool load_checkpoint(Progression *at, Trainer *t, Error *error) {
+    const char *folder = t->settings->checkpointing.checkpoint_dir;
+    json_t *info = NULL, *again = NULL;
+    bool optimizer;
+    bool good = checkpoint_info(&info, folder, at->step, error) && read_info(at, info, t, error) &&
+                checkpoint_load(&t->shards, folder, at->step, &again, &optimizer, error);
+    if (good && !optimizer)
+        log_warn("%s/step_%lld holds no optimizer state: AdamW starts afresh", folder, (long long)at->step);
+    json_decref(info);
+    json_decref(again);
+    return good;
+}
+
 // The reference policy was copied from the base model before: a resume does not re-anchor the KL term.
 static bool resume(Progression *at, Trainer *t, Error *error) {
     const CheckpointOptions *options = &t->settings->checkpointing;
     if (!options->enabled) return true;
     if (!checkpoint_latest(&at->step, options->checkpoint_dir, error)) return false;
     if (at->step == 0) return true;
-    json_t *info;
-    bool optimizer;
-    if (!checkpoint_load(&t->shards, options->checkpoint_dir, at->step, &info, &optimizer, error)) return false;
-    const char *digest = json_string_value(json_object_get(info, "model_digest"));
-    bool same = digest && !strcmp(digest, t->model_digest);
-    at->consumed_samples = json_integer_value(json_object_get(info, "consumed_samples"));
-    at->total_valid_tokens = json_integer_value(json_object_get(info, "total_valid_tokens"));
-    if (!same)
-        error_set(error,
-                  "%s/step_%lld was trained from another model (%s) than policy.model_name %s; choose another "
-                  "checkpointing.checkpoint_dir",
-                  options->checkpoint_dir, (long long)at->step, json_string_value(json_object_get(info, "model")),
-                  t->model.path);
-    json_decref(info);
-    if (!same) return false;
-    if (!optimizer) log_warn("step_%lld holds no optimizer state: AdamW starts afresh", (long long)at->step);
+    if (!load_checkpoint(at, t, error))
+        return error_prefix(error, "cannot resume from %s/step_%lld (an older one serves when it is moved away): ",
+                            options->checkpoint_dir, (long long)at->step);
     log_info("resuming from %s/step_%lld", options->checkpoint_dir, (long long)at->step);
+    say_changes(t, at->step);
     return true;
 }
 

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/jsonio.h"
 
+#include <errno.h>
 #include <string.h>
 
 // Where the parts of a model lie. A checkpoint step_N holds weights; its text side is that of the model it began from, which
@@ -73,6 +74,11 @@ static bool open_text_side(LoadedModel *model, const ModelFile *file, const Sour
 bool loaded_model_open(LoadedModel *model, const char *path, const char *tokenizer_folder, const char *chat_template,
                        Error *error) {
     *model = (LoadedModel){.path = path};
+    if (!file_exists(path) && errno == ENOENT)
+        return error_set(error,
+                         "%s: no such model; expected a GGUF file or a folder with config.json and safetensors "
+                         "(scripts/get-model fetches a small one)",
+                         path);
     Arena arena = {0};
     ModelFile *text_side = NULL;
     bool own_folder = tokenizer_folder && strcmp(tokenizer_folder, path);

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/jsonio.h"
+#include "base/log.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -279,31 +280,51 @@ bool step_log_samples(const StepReport *r, const Trainer *t, Error *error) {
     return good;
 }
 
+// A run that begins at step 0 where an earlier one wrote: its lines stay under the first free name.
+static bool set_aside(const char *path, Arena *arena, Error *error) {
+    const char *old = NULL;
+    for (int number = 1; !old || file_exists(old); number++) old = arena_format(arena, "%s.%d", path, number);
+    if (!file_rename(path, old, error)) return false;
+    log_info("the metrics of an earlier run are now in %s", old);
+    return true;
+}
+
+// Whether the line is one of steps that the run has behind it. *damaged counts what is no JSON; the last line of a killed run
+// may have no end.
+static bool is_kept(const char *line, size_t length, bool last, int64_t step, int64_t *damaged) {
+    json_t *value = json_loadb(line, length, 0, NULL);
+    bool kept = json_is_object(value) && json_integer_value(json_object_get(value, "step")) <= step;
+    *damaged += !json_is_object(value) && !last;
+    json_decref(value);
+    return kept;
+}
+
+static bool keep_lines(const char *path, int64_t step, Arena *arena, Error *error) {
+    char *text;
+    size_t size;
+    StrBuf kept = {0};
+    int64_t damaged = 0;
+    if (!file_read(&text, &size, arena, path, error)) return false;
+    for (const char *line = text, *end = text + size; line < end;) {
+        const char *line_end = memchr(line, '\n', (size_t)(end - line));
+        size_t length = (size_t)((line_end ? line_end : end) - line);
+        if (is_kept(line, length, !line_end, step, &damaged)) {
+            strbuf_append(&kept, line, length);
+            strbuf_putc(&kept, '\n');
+        }
+        line += length + 1;
+    }
+    if (damaged) log_warn("%s: %lld damaged lines are left out", path, (long long)damaged);
+    bool good = file_write(path, kept.text ? kept.text : "", kept.length, error);
+    strbuf_close(&kept);
+    return good;
+}
+
 bool step_log_resume(const char *log_dir, int64_t step, Error *error) {
     Arena arena = {0};
     const char *path = arena_format(&arena, "%s/metrics.jsonl", log_dir);
     bool good = file_make_folders(log_dir, error);
-    if (good && file_exists(path) && step == 0) {
-        good = file_rename(path, arena_format(&arena, "%s.old", path), error);
-    } else if (good && file_exists(path)) {
-        char *text;
-        StrBuf kept = {0};
-        good = file_read(&text, NULL, &arena, path, error);
-        for (char *line = good ? text : ""; *line;) {
-            char *end = strchrnul(line, '\n'), *next = *end ? end + 1 : end;
-            *end = 0;
-            // A line that a killed run left unfinished is no JSON: dropped as well.
-            json_t *value = json_loads(line, 0, NULL);
-            if (value && json_integer_value(json_object_get(value, "step")) <= step) {
-                strbuf_puts(&kept, line);
-                strbuf_putc(&kept, '\n');
-            }
-            json_decref(value);
-            line = next;
-        }
-        good = good && file_write(path, kept.text ? kept.text : "", kept.length, error);
-        strbuf_close(&kept);
-    }
+    if (good && file_exists(path)) good = step ? keep_lines(path, step, &arena, error) : set_aside(path, &arena, error);
     arena_close(&arena);
     return good;
 }

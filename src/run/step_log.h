@@ -37,6 +37,6 @@ bool step_log_validation(const Validation *validation, int64_t step, const Train
 bool step_log_metric(double *value, const char *metric_name, const StepReport *report, const Trainer *trainer,
                      Error *error);
 
-// Makes log_dir ready for a run that goes on behind `step`: lines of later steps are dropped from metrics.jsonl; when step is
-// 0 an existing metrics.jsonl is moved aside to metrics.jsonl.old.
+// Makes log_dir ready for a run that goes on behind `step`: lines of later steps, and damaged ones with a warning, are
+// dropped from metrics.jsonl; when step is 0 an existing metrics.jsonl is moved aside to metrics.jsonl.1, .2, ….
 bool step_log_resume(const char *log_dir, int64_t step, Error *error);

@@ -18,9 +18,7 @@ bool task_open(Task *task, const Settings *settings, const LoadedModel *model, E
     if (!task->steps_per_epoch)
         return error_set(error, "grpo.num_prompts_per_step: %lld, but data.train has only %lld questions",
                          (long long)task->prompts_per_step, (long long)task->train_count);
-    int64_t room = settings->policy.max_total_sequence_length < settings->generation.max_length
-                       ? settings->policy.max_total_sequence_length
-                       : settings->generation.max_length;
+    int64_t room = settings->generation.max_length; // at most policy.max_total_sequence_length
     task->max_prompt_length = room - 1 < data->max_input_seq_length ? room - 1 : data->max_input_seq_length;
     return true;
 }
@@ -50,7 +48,8 @@ static bool request(const Task *task, EngineRequest *request, bool held_out, int
     if (good && (int64_t)list.count > task->max_prompt_length)
         good = error_set(error,
                          "the question '%s' has %zu tokens; data.max_input_seq_length and "
-                         "policy.max_total_sequence_length leave room for %lld",
+                         "policy.generation.vllm_cfg.max_model_len (policy.max_total_sequence_length) leave room for "
+                         "%lld",
                          task_question(task, held_out, index, arena), list.count, (long long)task->max_prompt_length);
     if (good) {
         int32_t *ids = arena_array(arena, int32_t, list.count);

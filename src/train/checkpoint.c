@@ -231,6 +231,19 @@ static bool read_step(int64_t *step, const Safetensors *file, Error *error) {
     return (digits && !errno) || error_set(error, "%s: metadata 'step' is no count", file->path);
 }
 
+bool checkpoint_info(json_t **info, const char *folder, int64_t step, Error *error) {
+    Arena arena = {0};
+    const char *path = arena_format(&arena, "%s/step_%lld/training_info.json", folder, (long long)step);
+    bool good = jsonio_read(info, path, error);
+    if (good && !json_is_object(*info)) {
+        good = error_set(error, "%s: expected an object", path);
+        json_decref(*info);
+        *info = NULL;
+    }
+    arena_close(&arena);
+    return good;
+}
+
 bool checkpoint_load(Shards *shards, const char *folder, int64_t step, json_t **info, bool *optimizer, Error *error) {
     Arena arena = {0};
     Safetensors weights = {0}, moments = {0};
@@ -239,7 +252,7 @@ bool checkpoint_load(Shards *shards, const char *folder, int64_t step, json_t **
     const ParameterTable *table = shards->table;
     int64_t adamw_step = shards->step;
     const char *place = arena_format(&arena, "%s/step_%lld", folder, (long long)step);
-    bool good = jsonio_read(info, arena_format(&arena, "%s/training_info.json", place), error) &&
+    bool good = checkpoint_info(info, folder, step, error) &&
                 open_file(&weights, *info, place, WEIGHTS, table, weight_columns, 1, &arena, error);
     *optimizer = good && json_object_get(json_object_get(*info, "files"), OPTIMIZER);
     if (*optimizer)
