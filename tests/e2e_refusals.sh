@@ -180,6 +180,18 @@ run "$work/plain" checkpointing.enabled=false grpo.max_num_steps=1 && [ -s "$wor
     [ -s "$work/plain/metrics.jsonl.2" ] && grep -q "earlier run are now in .*jsonl.2" "$work/err"
 check "metrics of earlier runs stay" $?
 
+# --- checkpoints as models
+run "$work/second" policy.model_name="$work/base/step_4" grpo.max_num_steps=1
+"$whet" generate "$work/second/step_1" hi --max-new-tokens 2 >"$work/out" 2>&1; check "a checkpoint of a run from a checkpoint" $?
+spoil; printf x | dd of="$work/spoilt/step_4/policy/weights/model/model.safetensors" bs=1 seek=100000 conv=notrunc 2>/dev/null
+refused 1 "model.safetensors: damaged: digest" generate "$work/spoilt/step_4" hi
+spoil; sed -i "s#\"model\": .*#\"model\": \"$work/spoilt/step_4\",#" "$info"
+refused 1 "step_4: more than 16 checkpoints" generate "$work/spoilt/step_4" hi
+spoil; sed -i 's#"model": .*#"model": "/nowhere",#' "$info"
+refused 1 "training_info.json: .*/nowhere, is not there" score "$work/spoilt/step_4" "$work/lines"
+spoil; echo '{}' >"$info"
+refused 1 "training_info.json: no digest of" score "$work/spoilt/step_4" "$work/lines"
+
 # --- recipes against the model
 late() { # late PATTERN key=value …: refused when the model is known, in one line at the end
     pattern=$1; shift

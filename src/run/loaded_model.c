@@ -2,35 +2,55 @@
 
 #include "base/file.h"
 #include "base/jsonio.h"
+#include "train/checkpoint.h"
 
 #include <errno.h>
 #include <string.h>
 
 // Where the parts of a model lie. A checkpoint step_N holds weights; its text side is that of the model it began from, which
-// training_info.json names.
+// training_info.json names. That may be a checkpoint again.
 typedef struct Source {
     const char *weights, *text, *tokenizer_folder, *chat_template;
 } Source;
 
-static bool find_source(Source *source, Arena *arena, Error *error) {
-    const char *checkpoint = source->weights, *path = arena_format(arena, "%s/training_info.json", checkpoint);
-    if (!file_exists(path)) return true;
-    json_t *info;
-    if (!jsonio_read(&info, path, error)) return false;
+enum { MOST_GENERATIONS = 16 };
+
+static bool is_checkpoint(const char *path, Arena *arena) {
+    return file_exists(arena_format(arena, "%s/training_info.json", path));
+}
+
+// Moves source->text from a checkpoint to the model that it began from.
+static bool step_back(Source *source, const json_t *info, Arena *arena, Error *error) {
     const char *model = json_string_value(json_object_get(info, "model"));
     const char *tokenizer = json_string_value(json_object_get(info, "tokenizer"));
     const char *chat = json_string_value(json_object_get(info, "chat_template"));
-    source->weights = arena_format(arena, "%s/policy/weights/model", checkpoint);
-    if (model) source->text = arena_string(arena, model);
-    if (!source->tokenizer_folder && tokenizer && model && strcmp(tokenizer, model))
+    const char *name = arena_format(arena, "%s/training_info.json", source->text);
+    if (!model) return error_set(error, "%s: no \"model\": which tokenizer belongs to the weights?", name);
+    if (!file_exists(model))
+        return error_set(error, "%s: the model that the run began from, %s, is not there; its tokenizer is needed",
+                         name, model);
+    if (!source->tokenizer_folder && tokenizer && strcmp(tokenizer, model))
         source->tokenizer_folder = arena_string(arena, tokenizer);
     if ((!source->chat_template || !strcmp(source->chat_template, "default")) && chat)
         source->chat_template = arena_string(arena, chat);
-    json_decref(info);
-    if (!model) return error_set(error, "%s: no \"model\": which tokenizer belongs to the weights?", path);
-    return file_exists(source->text) ||
-           error_set(error, "%s: the model that the run began from, %s, is not there; its tokenizer is needed", path,
-                     source->text);
+    source->text = arena_string(arena, model);
+    return true;
+}
+
+static bool find_source(Source *source, Arena *arena, Error *error) {
+    const char *given = source->weights;
+    for (int generation = 0; is_checkpoint(source->text, arena); generation++) {
+        json_t *info;
+        if (generation == MOST_GENERATIONS)
+            return error_set(error, "%s: more than %d checkpoints that began from each other", given, MOST_GENERATIONS);
+        if (!jsonio_read(&info, arena_format(arena, "%s/training_info.json", source->text), error)) return false;
+        if (!generation) source->weights = arena_format(arena, "%s/policy/weights/model", given);
+        bool good =
+            (generation || checkpoint_check_weights(info, given, error)) && step_back(source, info, arena, error);
+        json_decref(info);
+        if (!good) return false;
+    }
+    return true;
 }
 
 static bool open_chat(LoadedModel *model, const ModelFile *text_side, const char *chat_template, Error *error) {

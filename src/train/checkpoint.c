@@ -171,6 +171,13 @@ static bool check_digest(const json_t *info, const char *place, const char *name
            error_set(error, "%s: damaged: digest %s, training_info.json has %s", path, hex, noted);
 }
 
+bool checkpoint_check_weights(const json_t *info, const char *place, Error *error) {
+    Arena arena = {0};
+    bool good = check_digest(info, place, WEIGHTS, &arena, error);
+    arena_close(&arena);
+    return good;
+}
+
 // What a file holds of each parameter: `prefix` and the parameter's name → the flat arrays of its units.
 typedef struct Column {
     const char *prefix;

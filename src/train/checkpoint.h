@@ -31,6 +31,9 @@ bool checkpoint_latest(int64_t *step, const char *folder, Error *error);
 // What folder/step_N/training_info.json holds, an object (caller decrefs); without the files that it names.
 bool checkpoint_info(json_t **info, const char *folder, int64_t step, Error *error);
 
+// Whether the weights in a folder step_N (place) have the digest that info notes.
+bool checkpoint_check_weights(const json_t *info, const char *place, Error *error);
+
 // Fills weights, moments and the optimizer's step from folder/step_N. *info is the training_info (caller decrefs). Refuses
 // files whose digest, names or shapes do not fit; then the shards are as before and *info is NULL. Where no moments were
 // saved, moments and step stay as they are and *optimizer is false.
