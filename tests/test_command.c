@@ -293,7 +293,7 @@ static void test_names_outside_the_table_end_the_program(void **state) {
 
 // A table without a free place.
 static Command full = {.verb = "full", .operands = "", .summary = "Everything."};
-static char full_names[COMMAND_MAX_OPTIONS][32];
+static char full_names[COMMAND_MAX_OPTIONS][16];
 
 static void help_sample(void) {
     command_help(&sample);
