@@ -363,10 +363,10 @@ static void test_resumed_log(void **state) {
     *strstr(whole, "{\"step\":3}") = 0;
     expect_file("log/metrics.jsonl", whole);
     require(step_log_resume(path("log"), 0, &error));
-    expect_file("log/metrics.jsonl.old", whole);
+    expect_file("log/metrics.jsonl.1", whole);
     assert_false(file_exists(path("log/metrics.jsonl")));
     require(step_log_resume(path("log"), 0, &error));
-    expect_file("log/metrics.jsonl.old", whole);
+    expect_file("log/metrics.jsonl.1", whole);
 }
 
 // ---- a run
