@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "device/dtype.h"
 #include "model/gguf.h"
+#include "model/safetensors.h"
 #include "support/gguf_build.h"
 
 #include <math.h>
@@ -73,6 +74,52 @@ static void test_every_half(void **state) {
     assert_true(dequantize(out, halves, WEIGHT_BF16, 0x7f80));
     assert_false(dequantize(out, halves, WEIGHT_BF16, 0x7f81));
     arena_close(&arena);
+}
+
+static const SafetensorsEntry *quants_entry(const Safetensors *quants, const char *format, const char *part) {
+    char name[32];
+    snprintf(name, sizeof name, "%s.%s", format, part);
+    const SafetensorsEntry *entry = safetensors_find(quants, name);
+    if (!entry) fail_msg("%s is not in quants.safetensors", name);
+    return entry;
+}
+
+// Blocks of random bytes and odd scales against gguf-py, bit by bit (tests/data/gguf/README.md): all at once, and each alone at
+// an odd address.
+static void test_blocks_against_gguf_py(void **state) {
+    (void)state;
+    Safetensors quants;
+    Error error;
+    if (!safetensors_open(&quants, "tests/data/gguf/quants.safetensors", &error)) fail_msg("%s", error.text);
+    for (WeightFormat format = WEIGHT_Q8_0; format < WEIGHT_FORMAT_COUNT; format++) {
+        const char *name = dequantize_name(format);
+        const SafetensorsEntry *stored = quants_entry(&quants, name, "stored");
+        const uint32_t *expected = quants_entry(&quants, name, "values")->data;
+        int64_t blocks = stored->shape[0], block = dequantize_block(format), odd = 0;
+        assert_int_equal(stored->shape[1], dequantize_block_bytes(format));
+        float out[24 * 256], alone[256];
+        uint8_t moved[256];
+        assert_true(blocks * block <= 24 * 256 && stored->shape[1] < 256);
+        assert_false(
+            dequantize(out, stored->data, format, blocks * block)); // an infinity and a NaN are among the scales
+        for (int64_t b = 0; b < blocks; b++) {
+            memcpy(moved + 1, (const uint8_t *)stored->data + b * stored->shape[1], (size_t)stored->shape[1]);
+            bool finite = dequantize(alone, moved + 1, format, block), all = true;
+            for (int64_t i = 0; i < block; i++) {
+                int64_t at = b * block + i;
+                bool nan = (expected[at] & 0x7fffffff) > 0x7f800000;
+                all = all && (expected[at] & 0x7f800000) != 0x7f800000;
+                if ((nan ? !isnan(out[at]) : dtype_bits(out[at]) != expected[at]) ||
+                    (nan ? !isnan(alone[i]) : dtype_bits(alone[i]) != expected[at]))
+                    fail_msg("%s: block %d, value %d: %08x, alone %08x, expected %08x", name, (int)b, (int)i,
+                             dtype_bits(out[at]), dtype_bits(alone[i]), expected[at]);
+            }
+            assert_int_equal(finite, all);
+            odd += !all;
+        }
+        assert_in_range(odd, 2, 4);
+    }
+    safetensors_close(&quants);
 }
 
 // --- containers
@@ -181,7 +228,8 @@ static void test_headers_that_lie(void **state) {
     } cases[] = {
         {1, 0, 0, "version 1", "2 or 3"},
         {4, 0, 0, "version 4", "2 or 3"},
-        {0x03000000, 0, 0, "big-endian", "2 or 3"},
+        {0x03000000, 0, 0, "big-endian", "version 3"},
+        {0x01000000, 0, 0, "big-endian", "little-endian"},
         {3, 1, 0, "1 tensors", "more than"},
         {3, 0, 1, "1 keys", "more than"},
         {3, ~0ull, 0, "18446744073709551615 tensors", "more than"},
@@ -291,8 +339,13 @@ static void test_tensors_that_lie(void **state) {
         {2, {1ull << 31, 1ull << 31}, 0, 0, "beyond the end"},
         {1, {1ull << 62}, 0, 0, "beyond the end"},
         {1, {1ull << 40}, 0, 0, "do not lie"},
-        {1, {64}, 12, 0, "Q4_K"},
-        {1, {64}, 4, 0, "unknown format (type 4)"},
+        {1, {64}, 12, 0, "not whole blocks of Q4_K"},
+        {1, {256}, 16, 0, "IQ2_XXS (type 16), which is not read; nearest: Q2_K"},
+        {1, {256}, 15, 0, "Q8_K (type 15), which is not read; nearest: Q8_0"},
+        {1, {256}, 35, 0, "TQ2_0 (type 35), which is not read; nearest: Q2_K"},
+        {1, {256}, 39, 0, "MXFP4 (type 39), which is not read; nearest: Q4_0"},
+        {1, {64}, 28, 0, "F64 (type 28), which is not read; nearest: F32"},
+        {1, {64}, 42, 0, "unknown format (type 42), expected one of F32"},
         {1, {64}, 999, 0, "type 999"},
         {1, {33}, 2, 0, "not whole blocks of Q4_0"},
         {1, {4}, 0, 1, "multiple of 32"},
@@ -324,8 +377,13 @@ static void test_tensors_that_lie(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_blocks_by_hand),   IN_FOLDER(test_every_half),      IN_FOLDER(test_typed_access),
-        IN_FOLDER(test_headers_that_lie), IN_FOLDER(test_values_that_lie), IN_FOLDER(test_tensors_that_lie),
+        cmocka_unit_test(test_blocks_against_gguf_py),
+        IN_FOLDER(test_blocks_by_hand),
+        IN_FOLDER(test_every_half),
+        IN_FOLDER(test_typed_access),
+        IN_FOLDER(test_headers_that_lie),
+        IN_FOLDER(test_values_that_lie),
+        IN_FOLDER(test_tensors_that_lie),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,20 @@
 #include "base/error.h"
 #include "device/dtype.h"
 
-enum { BLOCK = 32, PIECE = 8192 }; // PIECE: a multiple of BLOCK
+enum { BLOCK = 32, K_BLOCK = 256, PIECE = 8192 }; // PIECE: a multiple of both
 
 static const struct {
     const char *name;
     int64_t block;
     size_t bytes;
 } formats[WEIGHT_FORMAT_COUNT] = {
-    [WEIGHT_F32] = {"F32", 1, 4},        [WEIGHT_F16] = {"F16", 1, 2},        [WEIGHT_BF16] = {"BF16", 1, 2},
-    [WEIGHT_Q8_0] = {"Q8_0", BLOCK, 34}, [WEIGHT_Q4_0] = {"Q4_0", BLOCK, 18}, [WEIGHT_Q4_1] = {"Q4_1", BLOCK, 20},
+    [WEIGHT_F32] = {"F32", 1, 4},           [WEIGHT_F16] = {"F16", 1, 2},
+    [WEIGHT_BF16] = {"BF16", 1, 2},         [WEIGHT_Q8_0] = {"Q8_0", BLOCK, 34},
+    [WEIGHT_Q4_0] = {"Q4_0", BLOCK, 18},    [WEIGHT_Q4_1] = {"Q4_1", BLOCK, 20},
+    [WEIGHT_Q5_0] = {"Q5_0", BLOCK, 22},    [WEIGHT_Q5_1] = {"Q5_1", BLOCK, 24},
+    [WEIGHT_Q2_K] = {"Q2_K", K_BLOCK, 84},  [WEIGHT_Q3_K] = {"Q3_K", K_BLOCK, 110},
+    [WEIGHT_Q4_K] = {"Q4_K", K_BLOCK, 144}, [WEIGHT_Q5_K] = {"Q5_K", K_BLOCK, 176},
+    [WEIGHT_Q6_K] = {"Q6_K", K_BLOCK, 210},
 };
 
 const char *dequantize_name(WeightFormat format) {
@@ -79,6 +84,118 @@ static void from_q4_1(float *out, const uint8_t *data, int64_t blocks) {
     }
 }
 
+// The fifth bits of 32 values as their sixteens: bit i of `bits`, as 0 or 16.
+static inline int fifth_bit(uint32_t bits, int i) {
+    return (int)(bits >> i & 1) << 4;
+}
+
+static inline uint32_t load32(const uint8_t *at) {
+    uint32_t value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
+static void from_q5_0(float *out, const uint8_t *data, int64_t blocks) {
+    for (; blocks; blocks--, data += 22, out += BLOCK) {
+        float scale = half_to_float(load16(data));
+        uint32_t high = load32(data + 2);
+        const uint8_t *q = data + 6;
+        for (int i = 0; i < 16; i++) out[i] = scale * (float)(((q[i] & 15) | fifth_bit(high, i)) - 16);
+        for (int i = 0; i < 16; i++) out[i + 16] = scale * (float)(((q[i] >> 4) | fifth_bit(high, i + 16)) - 16);
+    }
+}
+
+static void from_q5_1(float *out, const uint8_t *data, int64_t blocks) {
+    for (; blocks; blocks--, data += 24, out += BLOCK) {
+        float scale = half_to_float(load16(data)), minimum = half_to_float(load16(data + 2));
+        uint32_t high = load32(data + 4);
+        const uint8_t *q = data + 8;
+        for (int i = 0; i < 16; i++) out[i] = scale * (float)((q[i] & 15) | fifth_bit(high, i)) + minimum;
+        for (int i = 0; i < 16; i++) out[i + 16] = scale * (float)((q[i] >> 4) | fifth_bit(high, i + 16)) + minimum;
+    }
+}
+
+// Part p of a block's 2-bit numbers (16 values): a half of 64 bytes has 32 bytes, whose lowest bits are the first 32 values.
+static inline const uint8_t *two_bits(const uint8_t *q, int part, int *shift) {
+    *shift = part % 8 / 2 * 2;
+    return q + part / 8 * 32 + part % 2 * 16;
+}
+
+static void from_q2_k(float *out, const uint8_t *data, int64_t blocks) {
+    for (; blocks; blocks--, data += 84) {
+        float scale = half_to_float(load16(data + 80)), minimum = half_to_float(load16(data + 82));
+        for (int part = 0, shift; part < 16; part++, out += 16) {
+            float part_scale = scale * (float)(data[part] & 15), part_minimum = minimum * (float)(data[part] >> 4);
+            const uint8_t *q = two_bits(data + 16, part, &shift);
+            for (int i = 0; i < 16; i++) out[i] = part_scale * (float)(q[i] >> shift & 3) - part_minimum;
+        }
+    }
+}
+
+static void from_q3_k(float *out, const uint8_t *data, int64_t blocks) {
+    for (; blocks; blocks--, data += 110) {
+        float scale = half_to_float(load16(data + 108));
+        const uint8_t *scales =
+            data + 96; // 8 bytes of low nibbles, first all the lower ones, then 4 bytes of high bits
+        for (int part = 0, shift; part < 16; part++, out += 16) {
+            int low = scales[part % 8] >> part / 8 * 4 & 15, high = scales[8 + part % 4] >> part / 4 * 2 & 3;
+            float part_scale = scale * (float)((low | high << 4) - 32);
+            const uint8_t *q = two_bits(data + 32, part, &shift), *third = data + part % 2 * 16;
+            for (int i = 0; i < 16; i++)
+                out[i] = part_scale * (float)((q[i] >> shift & 3) + (third[i] >> part / 2 & 1) * 4 - 4);
+        }
+    }
+}
+
+// Scale and minimum of part p of 8: six bits each. The first four parts' lie in bytes p and p + 4; the top bits there belong to
+// the last four, whose low nibbles share a byte.
+static inline void six_bits(const uint8_t *scales, int part, float *scale, float *minimum) {
+    int s = scales[part] & 63, t = scales[part + 4] & 63;
+    if (part >= 4) {
+        s = (scales[part + 4] & 15) | (scales[part - 4] >> 6) << 4;
+        t = scales[part + 4] >> 4 | (scales[part] >> 6) << 4;
+    }
+    *scale *= (float)s;
+    *minimum *= (float)t;
+}
+
+static void from_q4_k(float *out, const uint8_t *data, int64_t blocks) {
+    for (; blocks; blocks--, data += 144)
+        for (int part = 0; part < 8; part++, out += 32) {
+            float scale = half_to_float(load16(data)), minimum = half_to_float(load16(data + 2));
+            six_bits(data + 4, part, &scale, &minimum);
+            const uint8_t *q = data + 16 + part / 2 * 32;
+            int shift = part % 2 * 4;
+            for (int i = 0; i < 32; i++) out[i] = scale * (float)(q[i] >> shift & 15) - minimum;
+        }
+}
+
+static void from_q5_k(float *out, const uint8_t *data, int64_t blocks) {
+    for (; blocks; blocks--, data += 176)
+        for (int part = 0; part < 8; part++, out += 32) {
+            float scale = half_to_float(load16(data)), minimum = half_to_float(load16(data + 2));
+            six_bits(data + 4, part, &scale, &minimum);
+            const uint8_t *high = data + 16, *q = data + 48 + part / 2 * 32;
+            int shift = part % 2 * 4;
+            for (int i = 0; i < 32; i++)
+                out[i] = scale * (float)((q[i] >> shift & 15) | (high[i] >> part & 1) << 4) - minimum;
+        }
+}
+
+static void from_q6_k(float *out, const uint8_t *data, int64_t blocks) {
+    for (; blocks; blocks--, data += 210) {
+        float scale = half_to_float(load16(data + 208));
+        for (int part = 0, shift; part < 16; part++, out += 16) {
+            float part_scale = scale * (float)(int8_t)data[192 + part];
+            const uint8_t *q = data + part / 8 * 64 + part % 4 * 16; // 64 bytes hold 64 low nibbles, then 64 high ones
+            const uint8_t *high = two_bits(data + 128, part, &shift);
+            int nibble = part % 8 / 4 * 4;
+            for (int i = 0; i < 16; i++)
+                out[i] = part_scale * (float)(((q[i] >> nibble & 15) | (high[i] >> shift & 3) << 4) - 32);
+        }
+    }
+}
+
 static bool all_finite(const float *values, int64_t count) {
     uint32_t odd = 0;
     for (int64_t i = 0; i < count; i++) odd |= (dtype_bits(values[i]) & 0x7f800000u) == 0x7f800000u;
@@ -93,6 +210,13 @@ static void convert(float *out, const uint8_t *data, WeightFormat format, int64_
     case WEIGHT_Q8_0: from_q8_0(out, data, count / BLOCK); return;
     case WEIGHT_Q4_0: from_q4_0(out, data, count / BLOCK); return;
     case WEIGHT_Q4_1: from_q4_1(out, data, count / BLOCK); return;
+    case WEIGHT_Q5_0: from_q5_0(out, data, count / BLOCK); return;
+    case WEIGHT_Q5_1: from_q5_1(out, data, count / BLOCK); return;
+    case WEIGHT_Q2_K: from_q2_k(out, data, count / K_BLOCK); return;
+    case WEIGHT_Q3_K: from_q3_k(out, data, count / K_BLOCK); return;
+    case WEIGHT_Q4_K: from_q4_k(out, data, count / K_BLOCK); return;
+    case WEIGHT_Q5_K: from_q5_k(out, data, count / K_BLOCK); return;
+    case WEIGHT_Q6_K: from_q6_k(out, data, count / K_BLOCK); return;
     case WEIGHT_FORMAT_COUNT: break;
     }
     CHECK(false, "format %d", (int)format);

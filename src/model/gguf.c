@@ -16,20 +16,27 @@ static const struct {
     [GGUF_F64] = {"float64", 8},
 };
 
-// ggml's numbers of tensor types; format -1: known by name only.
+// ggml's numbers of tensor types. What is known by name only has format -1 and the nearest one that is read.
 static const struct {
     uint32_t number;
     int format;
     const char *name;
+    WeightFormat nearest;
 } tensor_types[] = {
-    {0, WEIGHT_F32, "F32"},    {1, WEIGHT_F16, "F16"}, {2, WEIGHT_Q4_0, "Q4_0"}, {3, WEIGHT_Q4_1, "Q4_1"},
-    {6, -1, "Q5_0"},           {7, -1, "Q5_1"},        {8, WEIGHT_Q8_0, "Q8_0"}, {9, -1, "Q8_1"},
-    {10, -1, "Q2_K"},          {11, -1, "Q3_K"},       {12, -1, "Q4_K"},         {13, -1, "Q5_K"},
-    {14, -1, "Q6_K"},          {15, -1, "Q8_K"},       {16, -1, "IQ2_XXS"},      {17, -1, "IQ2_XS"},
-    {18, -1, "IQ3_XXS"},       {19, -1, "IQ1_S"},      {20, -1, "IQ4_NL"},       {21, -1, "IQ3_S"},
-    {22, -1, "IQ2_S"},         {23, -1, "IQ4_XS"},     {24, -1, "I8"},           {25, -1, "I16"},
-    {26, -1, "I32"},           {27, -1, "I64"},        {28, -1, "F64"},          {29, -1, "IQ1_M"},
-    {30, WEIGHT_BF16, "BF16"}, {34, -1, "TQ1_0"},      {35, -1, "TQ2_0"},        {39, -1, "MXFP4"},
+    {0, WEIGHT_F32, "F32", 0},           {1, WEIGHT_F16, "F16", 0},           {2, WEIGHT_Q4_0, "Q4_0", 0},
+    {3, WEIGHT_Q4_1, "Q4_1", 0},         {4, -1, "Q4_2", WEIGHT_Q4_0},        {5, -1, "Q4_3", WEIGHT_Q4_1},
+    {6, WEIGHT_Q5_0, "Q5_0", 0},         {7, WEIGHT_Q5_1, "Q5_1", 0},         {8, WEIGHT_Q8_0, "Q8_0", 0},
+    {9, -1, "Q8_1", WEIGHT_Q8_0},        {10, WEIGHT_Q2_K, "Q2_K", 0},        {11, WEIGHT_Q3_K, "Q3_K", 0},
+    {12, WEIGHT_Q4_K, "Q4_K", 0},        {13, WEIGHT_Q5_K, "Q5_K", 0},        {14, WEIGHT_Q6_K, "Q6_K", 0},
+    {15, -1, "Q8_K", WEIGHT_Q8_0},       {16, -1, "IQ2_XXS", WEIGHT_Q2_K},    {17, -1, "IQ2_XS", WEIGHT_Q2_K},
+    {18, -1, "IQ3_XXS", WEIGHT_Q3_K},    {19, -1, "IQ1_S", WEIGHT_Q2_K},      {20, -1, "IQ4_NL", WEIGHT_Q4_0},
+    {21, -1, "IQ3_S", WEIGHT_Q3_K},      {22, -1, "IQ2_S", WEIGHT_Q2_K},      {23, -1, "IQ4_XS", WEIGHT_Q4_K},
+    {24, -1, "I8", WEIGHT_F32},          {25, -1, "I16", WEIGHT_F32},         {26, -1, "I32", WEIGHT_F32},
+    {27, -1, "I64", WEIGHT_F32},         {28, -1, "F64", WEIGHT_F32},         {29, -1, "IQ1_M", WEIGHT_Q2_K},
+    {30, WEIGHT_BF16, "BF16", 0},        {31, -1, "Q4_0_4_4", WEIGHT_Q4_0},   {32, -1, "Q4_0_4_8", WEIGHT_Q4_0},
+    {33, -1, "Q4_0_8_8", WEIGHT_Q4_0},   {34, -1, "TQ1_0", WEIGHT_Q2_K},      {35, -1, "TQ2_0", WEIGHT_Q2_K},
+    {36, -1, "IQ4_NL_4_4", WEIGHT_Q4_0}, {37, -1, "IQ4_NL_4_8", WEIGHT_Q4_0}, {38, -1, "IQ4_NL_8_8", WEIGHT_Q4_0},
+    {39, -1, "MXFP4", WEIGHT_Q4_0},      {40, -1, "NVFP4", WEIGHT_Q4_0},      {41, -1, "Q1_0", WEIGHT_Q2_K},
 };
 
 // What is left to read of the map.
@@ -108,17 +115,19 @@ static bool read_value(GgufValue *value, Gguf *file, Cursor *cursor, int64_t num
 }
 
 static bool set_format(GgufTensor *tensor, const Gguf *file, uint32_t number, Error *error) {
-    const char *name = NULL;
     for (size_t i = 0; i < sizeof tensor_types / sizeof *tensor_types; i++) {
         if (tensor_types[i].number != number) continue;
-        name = tensor_types[i].name;
-        if (tensor_types[i].format < 0) break;
+        if (tensor_types[i].format < 0)
+            return error_set(
+                error, "%s: tensor %.200s is stored as %s (type %" PRIu32 "), which is not read; nearest: %s",
+                file->path, tensor->name, tensor_types[i].name, number, dequantize_name(tensor_types[i].nearest));
         tensor->format = (WeightFormat)tensor_types[i].format;
         return true;
     }
-    return error_set(
-        error, "%s: tensor %.200s is stored as %s (type %" PRIu32 "), expected F32, F16, BF16, Q8_0, Q4_0 or Q4_1",
-        file->path, tensor->name, name ? name : "an unknown format", number);
+    return error_set(error,
+                     "%s: tensor %.200s is stored in an unknown format (type %" PRIu32 "), expected one of F32, "
+                     "F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K",
+                     file->path, tensor->name, number);
 }
 
 // Sizes and format; *offset is the place that the file gives, counted from the start of the data.
@@ -231,12 +240,14 @@ static bool read_all(Gguf *file, Error *error) {
     uint64_t tensors, values;
     if (!take(magic, &cursor, sizeof magic) || memcmp(magic, "GGUF", sizeof magic) != 0)
         return error_set(error, "%s: not a GGUF file", file->path);
-    if (!take(&version, &cursor, sizeof version) || !take(&tensors, &cursor, sizeof tensors) ||
-        !take(&values, &cursor, sizeof values))
-        return error_set(error, "%s: GGUF header cut short", file->path);
+    if (!take(&version, &cursor, sizeof version)) return error_set(error, "%s: GGUF header cut short", file->path);
+    if (version && !(version & 0xffff))
+        return error_set(error, "%s: a big-endian GGUF file (version %" PRIu32 "), expected a little-endian one",
+                         file->path, __builtin_bswap32(version));
     if (version != 2 && version != 3)
-        return error_set(error, "%s: GGUF version %" PRIu32 "%s, expected 2 or 3", file->path, version,
-                         version == 0x02000000u || version == 0x03000000u ? " (a big-endian file)" : "");
+        return error_set(error, "%s: GGUF version %" PRIu32 ", expected 2 or 3", file->path, version);
+    if (!take(&tensors, &cursor, sizeof tensors) || !take(&values, &cursor, sizeof values))
+        return error_set(error, "%s: GGUF header cut short", file->path);
     // The smallest key and tensor take 13 and 33 bytes.
     if (values > MAX_VALUES || values > cursor.left / 13)
         return error_set(error, "%s: %" PRIu64 " keys are more than the file can hold", file->path, values);
