@@ -57,6 +57,7 @@ static void test_options_are_refused(void **state) {
         assert_refused(&model, options, integers[i].part);
     }
     static const double temperatures[] = {-1, 1e-5, 1e30, NAN, INFINITY}, top_ps[] = {0, -0.1, 1.1, NAN, 1e-300};
+    static const double min_ps[] = {-0.1, 1.1, NAN, 1e-300, INFINITY};
     for (int i = 0; i < 5; i++) {
         GenerationOptions options = usual();
         options.temperature = temperatures[i];
@@ -64,6 +65,9 @@ static void test_options_are_refused(void **state) {
         options = usual();
         options.top_p = top_ps[i];
         assert_refused(&model, options, "policy.generation.top_p");
+        options = usual();
+        options.min_p = min_ps[i];
+        assert_refused(&model, options, "whet.min_p");
     }
     GenerationOptions options = usual();
     options.stop_count = GENERATION_MAX_STOP_IDS + 1;

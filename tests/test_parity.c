@@ -105,6 +105,7 @@ static void assert_parity(ModelFamily family, PrecisionPolicy policy, double tem
     GenerationOptions options = {.max_new_tokens = 24,
                                  .temperature = temperature,
                                  .top_p = top_p,
+                                 .min_p = top_p < 1 ? 0.01 : 0,
                                  .max_length = 64,
                                  .max_sequences = 7,
                                  .prefill_chunk = 24};
@@ -184,6 +185,7 @@ static void test_scores_are_the_recorded_logprobs(void **state) {
                                          .temperature = temperatures[k % 4],
                                          .top_p = k < 4 ? 1 : 0.9,
                                          .top_k = k < 8 ? 0 : 20,
+                                         .min_p = k % 2 ? 0.02 : 0,
                                          .max_length = 60,
                                          .max_sequences = 9,
                                          .prefill_chunk = 40};

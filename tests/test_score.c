@@ -153,7 +153,7 @@ static void test_probabilities_sum_to_one(void **state) {
         offset[v + 1] = 4 * (v + 1);
     }
     ScoreInput input = {.count = TINY_VOCABULARY, .offset = offset, .ids = ids};
-    static const SoftmaxFilter filters[] = {{1, 1, 0}, {0.7f, 0.9f, 0}, {1, 1, 5}};
+    static const SoftmaxFilter filters[] = {{1, 1, 0, 0}, {0.7f, 0.9f, 0, 0}, {1, 1, 5, 0}};
     for (int i = 0; i < 3; i++) {
         score(&model, logprobs, &input, filters[i], 0);
         double sum = 0;

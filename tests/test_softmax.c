@@ -89,6 +89,9 @@ static Brute brute(Arena *arena, const Kernels *kernels, const float *logits, in
     for (int64_t i = 0; i < n; i++) b.e[i] = b.x[i] - b.max;
     kernels->vmath_exps(b.e, b.e, n);
     int64_t count = filter.top_k && filter.top_k < n ? filter.top_k : n;
+    float least = filter.min_p;
+    kernels->vmath_logs(&least, &least, 1); // of 0: −inf
+    while (filter.min_p > 0 && b.x[b.order[count - 1]] < b.max + least) count--;
     for (int64_t i = 0; i < count; i++) b.kept[b.order[i]] = true;
     b.sum = brute_sum(&b);
     if (filter.top_p == 1) return b;
@@ -130,7 +133,13 @@ static int32_t brute_pick(const Brute *b, float u) {
 static void check_plainly(const Brute *b, const float *logprob, SoftmaxFilter filter) {
     double all = 0, kept = 0, smallest = INFINITY;
     int64_t in_k = filter.top_k && filter.top_k < b->n ? filter.top_k : b->n;
-    for (int64_t i = 0; i < in_k; i++) all += exp((double)b->x[b->order[i]] - b->max);
+    for (int64_t i = 0; i < in_k; i++) {
+        double e = exp((double)b->x[b->order[i]] - b->max);
+        bool taken = e >= (double)filter.min_p;
+        if (fabs(e - (double)filter.min_p) > 1e-5 * e && filter.top_p == 1)
+            assert_int_equal(b->kept[b->order[i]], taken);
+        if (taken) all += e;
+    }
     for (int64_t i = 0; i < b->n; i++) {
         if (!b->kept[i]) continue;
         double e = exp((double)b->x[i] - b->max);
@@ -150,9 +159,11 @@ static void check_plainly(const Brute *b, const float *logprob, SoftmaxFilter fi
 }
 
 static const SoftmaxFilter filters[] = {
-    {1, 1, 0},         {0.7f, 1, 0},       {1, 0.9f, 0},   {0.7f, 0.9f, 0}, {1, 1, 1},          {1, 1, 5},
-    {2.5f, 1, 100},    {1, 0.5f, 50},      {1, 1e-6f, 0},  {1, 0.1f, 3},    {1, 0.9999999f, 0}, {1, 0.999f, 0},
-    {0.01f, 0.95f, 0}, {1, 0.3f, 1000000}, {1.3f, 1, 600}, {1, 1, 1200},
+    {1, 1, 0, 0},          {0.7f, 1, 0, 0},   {1, 0.9f, 0, 0},      {0.7f, 0.9f, 0, 0},    {1, 1, 1, 0},
+    {1, 1, 5, 0},          {2.5f, 1, 100, 0}, {1, 0.5f, 50, 0},     {1, 1e-6f, 0, 0},      {1, 0.1f, 3, 0},
+    {1, 0.9999999f, 0, 0}, {1, 0.999f, 0, 0}, {0.01f, 0.95f, 0, 0}, {1, 0.3f, 1000000, 0}, {1.3f, 1, 600, 0},
+    {1, 1, 1200, 0},       {1, 1, 0, 0.1f},   {0.7f, 1, 0, 0.02f},  {1.3f, 1, 20, 0.05f},  {1, 0.9f, 0, 0.1f},
+    {1, 0.8f, 40, 0.01f},  {1, 1, 0, 1},      {1, 1, 0, 1e-30f},
 };
 static const int64_t sizes[] = {1, 2, 15, 16, 17, 511, 512, 513, 2500};
 enum { FILTERS = sizeof filters / sizeof *filters, SIZES = sizeof sizes / sizeof *sizes };
@@ -202,7 +213,7 @@ static void test_large(void **state) {
     (void)state;
     Ops ops;
     assert_true(open_ops(&ops, NULL, 2));
-    static const SoftmaxFilter some[] = {{1, 1, 0}, {0.7f, 0.9f, 0}, {1, 0.95f, 4000}};
+    static const SoftmaxFilter some[] = {{1, 1, 0, 0}, {0.7f, 0.9f, 0, 0}, {1, 0.95f, 4000, 0}};
     for (int f = 0; f < 3; f++)
         for (Kind kind = 0; kind < KINDS; kind++) check_row(&ops, f == 1 ? 151936 : 49152, kind, some[f]);
     ops_close(&ops);
@@ -218,7 +229,7 @@ static void test_frequencies(void **state) {
     Tensor logits = DEVICE_TENSOR(&ops.device, MEMORY_LOGITS, DTYPE_F32, ROWS, TOKENS);
     for (int row = 0; row < ROWS; row++)
         for (uint32_t i = 0; i < TOKENS; i++) ((float *)logits.data)[row * TOKENS + i] = 3 * uniform(5, i);
-    static const SoftmaxFilter ways[] = {{1, 1, 0}, {0.6f, 0.8f, 0}};
+    static const SoftmaxFilter ways[] = {{1, 1, 0, 0}, {0.6f, 0.8f, 0, 0}};
     for (int way = 0; way < 2; way++) {
         SoftmaxRow rows[ROWS];
         int64_t seen[TOKENS] = {0};
@@ -254,7 +265,7 @@ static void test_gradient(void **state) {
     (void)state;
     Ops ops;
     assert_true(open_ops(&ops, NULL, 1));
-    SoftmaxFilter plain = {1, 1, 0};
+    SoftmaxFilter plain = {1, 1, 0, 0};
     for (int f = 0; f < FILTERS; f++) {
         for (int s = 0; s < SIZES; s++) {
             int64_t n = sizes[s];
@@ -296,7 +307,7 @@ static void test_hostile(void **state) {
     (void)state;
     Ops ops;
     assert_true(open_ops(&ops, NULL, 1));
-    static const SoftmaxFilter ways[] = {{1, 1, 0}, {0.5f, 0.9f, 10}, {1, 0.5f, 0}, {1, 1, 3}};
+    static const SoftmaxFilter ways[] = {{1, 1, 0, 0}, {0.5f, 0.9f, 10, 0}, {1, 0.5f, 0, 0}, {1, 1, 3, 0}};
     for (int way = 0; way < 4; way++) {
         for (int kind = 0; kind < 4; kind++) {
             enum { N = 100 };

@@ -81,6 +81,7 @@ static bool check_generation(const Check *check) {
     sampling.temperature = validation->temperature;
     sampling.top_p = validation->top_p;
     sampling.top_k = validation->top_k;
+    sampling.min_p = validation->min_p;
     *validation = sampling;
     if (training->temperature == 0)
         return refuse(check, "policy.generation.temperature",

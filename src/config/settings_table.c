@@ -443,6 +443,9 @@ const Setting settings_table[] = {
     ONLY("async_rl", NULL, "null", "Sampling and training at the same time, by a controller."),
 
     INTEGER("whet.threads", whet.threads, "0", 0, 4096, "Threads; 0: one for each core that the process may use."),
+    REAL("whet.min_p", generation.min_p, "0", 0, 1,
+         "Sample from tokens at least so many times as likely as the likeliest; 0: all."),
+    REAL("whet.val_min_p", val_generation.min_p, "${whet.min_p}", 0, 1, "min_p in validation."),
     INTEGER("whet.max_sequences", generation.max_sequences, "64", 1, 65536, "Samples decoded together."),
     INTEGER("whet.kv_cache_tokens", generation.kv_cache_tokens, "0", 0, 2147483647,
             "Tokens that the cache of keys and values holds; 0: what whet.max_sequences need."),

@@ -21,8 +21,9 @@ static SoftmaxJob job_of(Ops *ops, const Tensor *logits_TV, int64_t vocabulary, 
           dtype_name(logits_TV->dtype));
     CHECK(vocabulary > 0 && vocabulary <= logits_TV->size[1] && vocabulary < INT32_MAX,
           "vocabulary %lld of %lld columns", (long long)vocabulary, (long long)logits_TV->size[1]);
-    CHECK(filter.temperature > 0 && filter.temperature < INFINITY && filter.top_p > 0 && filter.top_k >= 0,
-          "temperature %g, top_p %g, top_k %d", filter.temperature, filter.top_p, filter.top_k);
+    CHECK(filter.temperature > 0 && filter.temperature < INFINITY && filter.top_p > 0 && filter.top_k >= 0 &&
+              filter.min_p >= 0 && filter.min_p <= 1,
+          "temperature %g, top_p %g, top_k %d, min_p %g", filter.temperature, filter.top_p, filter.top_k, filter.min_p);
     int64_t columns = logits_TV->size[1];
     return (SoftmaxJob){
         .kernels = ops->kernels,

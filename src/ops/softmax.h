@@ -1,12 +1,13 @@
 // Log-probabilities: the one function that sampler and trainer share.
 //
-// A row of fp32 logits is divided by the temperature (t ≠ 1: x = logit / t) and filtered (top-k, then top-p on what is left):
+// A row of fp32 logits is divided by the temperature (t ≠ 1: x = logit / t) and filtered (min-p and top-k, then top-p on what
+// is left):
 //   e_v = exp(x_v − max) for kept tokens, 0 for the others
 //   sum = the blocks of 512 tokens (by id), each a lanes sum of e_v, added in order
 //   log p(v) = (x_v − max) − log_sum,  log_sum = log(sum).
-// Order of tokens for filters: by logit descending, equal logits by id ascending. Top-k keeps the first k. Top-p keeps the
-// shortest prefix, at least one token, whose weight reaches top_p · sum (of the top-k set); all when rounding lets none reach
-// it. The weight of a prefix is a sum of integers, floor(e_v · 2^40), against ceil(top_p · sum · 2^40): exact, so no way of
+// Order of tokens for filters: by logit descending, equal logits by id ascending. Min-p keeps the tokens at least min_p times as
+// likely as the likeliest one: x_v >= max + log(min_p). Top-k keeps the first k. Top-p keeps the shortest prefix, at least one
+// token, whose weight reaches top_p · sum (of what the other two kept); all when rounding lets none reach it. The weight of a prefix is a sum of integers, floor(e_v · 2^40), against ceil(top_p · sum · 2^40): exact, so no way of
 // searching can change the kept set. It is "logit above cut, or equal to cut with id <= cut_id".
 //
 // A row that holds NaN or +inf, or nothing but −inf, has no distribution: its max, sum and log_sum are NaN, its log-probs NaN,
@@ -18,7 +19,13 @@ typedef struct SoftmaxFilter {
     float temperature; // > 0
     float top_p;       // in (0, 1]; 1: off
     int32_t top_k;     // 0: off
+    float min_p;       // in [0, 1]; 0: off
 } SoftmaxFilter;
+
+// Whether the filter can drop a token at all.
+static inline bool softmax_filters(SoftmaxFilter filter) {
+    return filter.top_p < 1 || filter.top_k > 0 || filter.min_p > 0;
+}
 
 // What the distribution of one row comes to. cut = -INFINITY and cut_id = INT32_MAX when nothing is filtered.
 typedef struct SoftmaxRow {

@@ -129,6 +129,7 @@ void engine_set_sampling(Engine *e, const GenerationOptions *options) {
     e->options.temperature = options->temperature;
     e->options.top_p = options->top_p;
     e->options.top_k = options->top_k;
+    e->options.min_p = options->min_p;
     sampler_set_filter(&e->sampler, options);
 }
 

@@ -43,7 +43,7 @@ bool engine_open(Engine **engine, Resident *resident, const GenerationOptions *o
                  int model_stop_count, Error *error);
 void engine_close(Engine *engine); // accepts NULL
 
-// How the next runs sample: temperature, top_p and top_k of options (validation may differ from training). The rest of the
+// How the next runs sample: temperature, top_p, top_k and min_p of options (validation may differ from training). The rest of the
 // options stays as it was at open.
 void engine_set_sampling(Engine *engine, const GenerationOptions *options);
 

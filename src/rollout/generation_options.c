@@ -21,6 +21,8 @@ bool generation_options_check(const GenerationOptions *options, Error *error) {
                          options->temperature, GENERATION_MIN_TEMPERATURE, GENERATION_MAX_TEMPERATURE);
     if (!((float)options->top_p > 0 && options->top_p <= 1))
         return error_set(error, "policy.generation.top_p: %g is not above 0 and at most 1 (1: off)", options->top_p);
+    if (!(options->min_p >= 0 && options->min_p <= 1) || (options->min_p > 0 && (float)options->min_p == 0))
+        return error_set(error, "whet.min_p: %g is not in 0..1 (0: off)", options->min_p);
     if (options->stop_count < 0 || options->stop_count > GENERATION_MAX_STOP_IDS)
         return error_set(error, "policy.generation.stop_token_ids: %d ids, at most %d are possible",
                          options->stop_count, GENERATION_MAX_STOP_IDS);

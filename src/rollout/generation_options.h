@@ -13,6 +13,7 @@ typedef struct GenerationOptions {
     double temperature; // 0: greedy
     double top_p;       // 1: off
     int64_t top_k;      // 0: off (null and -1 in recipes)
+    double min_p;       // 0: off
     int stop_count;
     int32_t stop_ids[GENERATION_MAX_STOP_IDS]; // stop_token_ids; without them the model's own
     bool ignore_eos;

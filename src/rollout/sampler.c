@@ -8,7 +8,8 @@ SoftmaxFilter sampler_filter(const GenerationOptions *options) {
     if (options->temperature == 0) return (SoftmaxFilter){.temperature = 1, .top_p = 1};
     return (SoftmaxFilter){.temperature = (float)options->temperature,
                            .top_p = (float)options->top_p,
-                           .top_k = (int32_t)options->top_k};
+                           .top_k = (int32_t)options->top_k,
+                           .min_p = (float)options->min_p};
 }
 
 void sampler_set_filter(Sampler *sampler, const GenerationOptions *options) {

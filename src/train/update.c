@@ -62,7 +62,7 @@ static void head_and_loss(UpdateResult *result, Walk *walk, const TrainBatch *ba
     Device *device = &ops->device;
     int64_t V = walk->architecture->vocab_size, D = walk->shape.hidden;
     const SoftmaxFilter plain = {.temperature = options->filter.temperature, .top_p = 1};
-    bool filtered = options->filter.top_p < 1 || options->filter.top_k > 0;
+    bool filtered = softmax_filters(options->filter);
     int64_t capacity = micro->loss_count < options->head_chunk ? micro->loss_count : options->head_chunk;
     Chunk chunk = chunk_open(arena, capacity);
     Tensor logits = DEVICE_TENSOR_RAW(device, MEMORY_LOGITS, DTYPE_F32, capacity, V);
