@@ -4,8 +4,8 @@
 CC = gcc
 BUILD = build
 ROOMS = base device ops comm text model rollout train config run
-PACKAGES = libfyaml jansson libpcre2-8 libutf8proc libxxhash
-TEST_PACKAGES = cmocka mpfr
+PACKAGES = libfyaml jansson libpcre2-8 libutf8proc libxxhash libcrypto libcurl
+TEST_PACKAGES = cmocka mpfr libssl
 
 CFLAGS = -O2 -g
 WERROR = -Werror

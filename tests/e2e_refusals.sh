@@ -188,7 +188,7 @@ refused 1 "model.safetensors: damaged: digest" generate "$work/spoilt/step_4" hi
 spoil; sed -i "s#\"model\": .*#\"model\": \"$work/spoilt/step_4\",#" "$info"
 refused 1 "step_4: more than 16 checkpoints" generate "$work/spoilt/step_4" hi
 spoil; sed -i 's#"model": .*#"model": "/nowhere",#' "$info"
-refused 1 "training_info.json: .*/nowhere, is not there" score "$work/spoilt/step_4" "$work/lines"
+refused 1 "training_info.json: the tokenizer .* is needed: .*/nowhere: no such model" score "$work/spoilt/step_4" "$work/lines"
 spoil; echo '{}' >"$info"
 refused 1 "training_info.json: no digest of" score "$work/spoilt/step_4" "$work/lines"
 

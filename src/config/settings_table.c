@@ -213,7 +213,8 @@ const Setting settings_table[] = {
     IDLE("checkpointing.model_repo_id", NULL, AUTOMODEL),
     ONLY("checkpointing.is_peft", "false", "false", "Checkpoints of adapters."),
 
-    TEXT("policy.model_name", policy.model_name, "Qwen/Qwen2.5-1.5B", "Folder or GGUF file of the model."),
+    TEXT("policy.model_name", policy.model_name, "Qwen/Qwen2.5-1.5B",
+         "Folder or GGUF file of the model, or ORG/NAME of the hub in the cache (`whet pull`)."),
     TEXT("policy.tokenizer.name", policy.tokenizer_name, "${policy.model_name}", "Where the tokenizer comes from."),
     TEXT("policy.tokenizer.chat_template", policy.chat_template, "default",
          "default: the model's own chat template; else a path ending in .jinja, or the template itself."),

@@ -2,9 +2,9 @@
 
 #include "base/file.h"
 #include "base/jsonio.h"
+#include "model/hub_cache.h"
 #include "train/checkpoint.h"
 
-#include <errno.h>
 #include <string.h>
 
 // Where the parts of a model lie. A checkpoint step_N holds weights; its text side is that of the model it began from, which
@@ -26,14 +26,14 @@ static bool step_back(Source *source, const json_t *info, Arena *arena, Error *e
     const char *chat = json_string_value(json_object_get(info, "chat_template"));
     const char *name = arena_format(arena, "%s/training_info.json", source->text);
     if (!model) return error_set(error, "%s: no \"model\": which tokenizer belongs to the weights?", name);
-    if (!file_exists(model))
-        return error_set(error, "%s: the model that the run began from, %s, is not there; its tokenizer is needed",
-                         name, model);
+    const char *found;
+    if (!hub_cache_find(&found, model, HUB_MODEL, arena, error))
+        return error_prefix(error, "%s: the tokenizer of the model that the run began from is needed: ", name);
     if (!source->tokenizer_folder && tokenizer && strcmp(tokenizer, model))
         source->tokenizer_folder = arena_string(arena, tokenizer);
     if ((!source->chat_template || !strcmp(source->chat_template, "default")) && chat)
         source->chat_template = arena_string(arena, chat);
-    source->text = arena_string(arena, model);
+    source->text = arena_string(arena, found);
     return true;
 }
 
@@ -51,6 +51,12 @@ static bool find_source(Source *source, Arena *arena, Error *error) {
         if (!good) return false;
     }
     return true;
+}
+
+static bool find_tokenizer(Source *source, Arena *arena, Error *error) {
+    const char *name = source->tokenizer_folder;
+    return !name || hub_cache_find(&source->tokenizer_folder, name, HUB_TOKENIZER, arena, error) ||
+           error_prefix(error, "policy.tokenizer.name: ");
 }
 
 static bool open_chat(LoadedModel *model, const ModelFile *text_side, const char *chat_template, Error *error) {
@@ -94,20 +100,18 @@ static bool open_text_side(LoadedModel *model, const ModelFile *file, const Sour
 bool loaded_model_open(LoadedModel *model, const char *path, const char *tokenizer_folder, const char *chat_template,
                        Error *error) {
     *model = (LoadedModel){.path = path};
-    if (!file_exists(path) && errno == ENOENT)
-        return error_set(error,
-                         "%s: no such model; expected a GGUF file or a folder with config.json and safetensors "
-                         "(scripts/get-model fetches a small one)",
-                         path);
     Arena arena = {0};
     ModelFile *text_side = NULL;
     bool own_folder = tokenizer_folder && strcmp(tokenizer_folder, path);
-    Source source = {path, path, own_folder ? tokenizer_folder : NULL, chat_template};
-    bool good = find_source(&source, &arena, error) && model_file_open(&model->file, source.weights, error);
+    Source source = {.tokenizer_folder = own_folder ? tokenizer_folder : NULL, .chat_template = chat_template};
+    bool good = hub_cache_find(&source.weights, path, HUB_MODEL, &arena, error);
+    const char *found = source.text = source.weights;
+    good = good && find_source(&source, &arena, error) && find_tokenizer(&source, &arena, error) &&
+           model_file_open(&model->file, source.weights, error);
     if (good) {
         model->architecture = model_file_architecture(model->file);
         model->parameters = model_file_parameters(model->file);
-        bool apart = source.text != path;
+        bool apart = source.text != found;
         good = (!apart || model_file_open(&text_side, source.text, error)) &&
                open_text_side(model, apart ? text_side : model->file, &source, error);
     }

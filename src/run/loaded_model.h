@@ -16,9 +16,9 @@ typedef struct LoadedModel {
     int stop_count;
 } LoadedModel;
 
-// path: a GGUF file, a folder of the Hugging Face hub's layout, or a checkpoint step_N of a run (weights from there, tokenizer
-// and chat template as the run had them). It must outlive the model. chat_template: NULL or "default": the model's own; a path ending in .jinja; or the text of a
-// template (policy.tokenizer.chat_template). tokenizer_folder: NULL or the model's path: the model's own; else a folder.
+// path: a GGUF file, a folder of the Hugging Face hub's layout, a checkpoint step_N of a run (weights from there, tokenizer and
+// chat template as the run had them), or ORG/NAME in the hub's cache (model/hub_cache.h). It must outlive the model. chat_template: NULL or "default": the model's own; a path ending in .jinja; or the text of a
+// template (policy.tokenizer.chat_template). tokenizer_folder: NULL or the model's path: the model's own; else a folder or ORG/NAME.
 bool loaded_model_open(LoadedModel *model, const char *path, const char *tokenizer_folder, const char *chat_template,
                        Error *error);
 void loaded_model_close(LoadedModel *model); // accepts a half-opened one
