@@ -39,7 +39,7 @@ refused() {
 for words in "train --help" "train a.yaml --help" "train a.yaml grpo.seed=1 -h" "generate --samples 3 $model hi --help" \
     "score -h" "--help train" "help train" "help train --help"; do
     # shellcheck disable=SC2086 # words
-    "$whet" $words 2>"$work/err" | grep -q '^usage: whet \(train\|generate\|score\) ' && [ ! -s "$work/err" ]
+    "$whet" $words >"$work/out" 2>"$work/err" && grep -q '^usage: whet \(train\|generate\|score\) ' "$work/out" && [ ! -s "$work/err" ]
     check "help: $words" $?
 done
 refused 2 "unknown verb 'trian'.*'train'" trian

@@ -1,6 +1,6 @@
 // The command line: options anywhere, values, refusals with a remedy, help.
-#include "run/generate_command.h"
-#include "run/train_command.h"
+#include "run/command_help.h"
+#include "run/verbs.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -20,11 +20,16 @@ static const Command sample = {
     .min_operands = 1,
     .max_operands = 2,
     .details = "A paragraph.",
+    .examples = "whet sample m  # one\nwhet sample m hi\n",
     .options = {{"--temperature", "T", "divide by T (default 1)"},
                 {"--top-k", "K", "the K likeliest (default all)"},
                 {"--top", "N", "a name that begins another"},
                 {"--json", NULL, "one JSON line an answer"},
-                {"--json-lines", NULL, "another"}},
+                {"--json-lines", NULL, "another"},
+                {"what ends an answer", NULL, NULL},
+                {"--stop", "TEXT…", "this text"},
+                {"--format", "jsonl|text", "how FILE is written"},
+                {"--memory", "SIZE", "at most"}},
 };
 
 static const Command any = {.verb = "any", .operands = "[key=value …]", .summary = "Takes all.", .max_operands = -1};
@@ -256,6 +261,112 @@ static void test_reals(void **state) {
     assert_true(value == 42);
 }
 
+static void test_repeated_options(void **state) {
+    (void)state;
+    Arguments arguments;
+    Line line = LINE("--stop", "a", "model", "--stop=", "--json", "--stop=b");
+    parsed(&arguments, &sample, &line);
+    assert_string_equal(command_repeated(&arguments, "--stop", 0), "a");
+    assert_string_equal(command_repeated(&arguments, "--stop", 1), "");
+    assert_string_equal(command_repeated(&arguments, "--stop", 2), "b");
+    assert_null(command_repeated(&arguments, "--stop", 3));
+    assert_string_equal(command_text(&arguments, "--stop"), "b");
+    refused(&sample, LINE("model", "--what", "1"), "unknown option --what; see `whet help sample`");
+    refused(&sample, LINE("model", "--what ends an answer"),
+            "unknown option --what ends an answer; see `whet help sample`");
+}
+
+static void test_choices(void **state) {
+    (void)state;
+    const char *const good[] = {"jsonl", "text"}, *const bad[] = {"", "json", "jsonlx", "text|", "jsonl|text", "|"};
+    for (int i = 0; i < 2; i++) {
+        Arguments arguments;
+        Error error = {0};
+        int value = -77;
+        Line line = LINE("model", "--format", good[i]);
+        parsed(&arguments, &sample, &line);
+        assert_true(command_choice(&arguments, "--format", &value, &error));
+        assert_int_equal(value, i);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        Arguments arguments;
+        Error error = {0};
+        int value = -77;
+        char message[200];
+        Line line = LINE("model", "--format", bad[i]);
+        parsed(&arguments, &sample, &line);
+        assert_false(command_choice(&arguments, "--format", &value, &error));
+        snprintf(message, sizeof message, "--format is '%s'; expected jsonl|text", bad[i]);
+        assert_string_equal(error.text, message);
+        assert_true(arguments.misused && value == -77);
+    }
+}
+
+static void test_sizes(void **state) {
+    (void)state;
+    const struct {
+        const char *text;
+        int64_t value;
+    } good[] = {{"1", 1},      {"4096", 4096},    {"800M", 800 << 20}, {"2G", 2LL << 30}, {"1.5GiB", 3 << 29},
+                {"3KB", 3072}, {"1T", 1LL << 40}, {"17B", 17}};
+    const char *const bad[] = {"",    "0",   "-1",  "M",    "1X",    "1 G",     "1Gi",
+                               "1GG", "nan", "inf", "1e30", "1GiBx", "9999999T"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        Arguments arguments;
+        Error error = {0};
+        int64_t value = -77;
+        Line line = LINE("model", "--memory", good[i].text);
+        parsed(&arguments, &sample, &line);
+        if (!command_size(&arguments, "--memory", &value, &error)) fail_msg("%s", error.text);
+        assert_true(value == good[i].value);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        Arguments arguments;
+        Error error = {0};
+        int64_t value = -77;
+        Line line = LINE("model", "--memory", bad[i]);
+        parsed(&arguments, &sample, &line);
+        if (command_size(&arguments, "--memory", &value, &error)) fail_msg("'%s' is taken for a size", bad[i]);
+        assert_true(arguments.misused && value == -77);
+    }
+}
+
+static void wrapped(const char *text, int column, int indent, int width, const char *expected) {
+    StrBuf out = {0};
+    strbuf_puts(&out, "");
+    command_help_wrap(&out, text, column, indent, width);
+    assert_string_equal(out.text, expected);
+    strbuf_close(&out);
+}
+
+static void test_help_is_wrapped(void **state) {
+    (void)state;
+    wrapped("", 0, 0, 10, "");
+    wrapped("one two three", 0, 0, 7, "one two\nthree");
+    wrapped("one two three", 0, 0, 6, "one\ntwo\nthree");
+    wrapped("one\ntwo  three ", 0, 0, 80, "one two three");
+    wrapped("one two three", 4, 4, 11, "one two\n    three");
+    wrapped("… … …", 0, 0, 5, "… … …"); // a character is a column
+    wrapped("unbreakable word", 0, 2, 4, "unbreakable\n  word");
+    wrapped("one\n\ntwo three\n", 0, 0, 5, "one\n\ntwo\nthree");
+    wrapped("one\n  as it   stands\n  here\ntwo", 0, 0, 80, "one\n  as it   stands\n  here\ntwo");
+    wrapped("  first\n\nlast", 0, 0, 80, "  first\n\nlast");
+    // The text of every verb keeps to the width.
+    int count;
+    const Command *const *verbs = verbs_all(&count);
+    for (int v = 0; v < count; v++)
+        for (int width = 30; width < 100; width += 7) {
+            StrBuf out = {0};
+            int column = 0;
+            command_help_wrap(&out, verbs[v]->summary, 0, 0, width);
+            for (size_t i = 0; i < out.length; i++) {
+                column = out.text[i] == '\n' ? 0 : column + (((unsigned char)out.text[i] & 0xc0) != 0x80);
+                assert_true(column <= width);
+            }
+            strbuf_close(&out);
+        }
+}
+
 // Runs body in a child; keeps what it wrote on stdout or stderr (stream) and returns the signal that ended it, or 0.
 static int output_of(void (*body)(void), int stream, char *said, size_t size) {
     int ends[2];
@@ -296,13 +407,13 @@ static Command full = {.verb = "full", .operands = "", .summary = "Everything."}
 static char full_names[COMMAND_MAX_OPTIONS][16];
 
 static void help_sample(void) {
-    command_help(&sample);
+    command_help(&sample, 80);
 }
 static void help_full(void) {
-    command_help(&full);
+    command_help(&full, 80);
 }
 static void help_any(void) {
-    command_help(&any);
+    command_help(&any, 80);
 }
 
 static void test_help_prints_every_option(void **state) {
@@ -310,11 +421,16 @@ static void test_help_prints_every_option(void **state) {
     char said[8000];
     assert_int_equal(output_of(help_sample, STDOUT_FILENO, said, sizeof said), 0);
     assert_string_equal(said, "usage: whet sample MODEL [PROMPT]\n\nSamples answers.\n\nA paragraph.\n\noptions:\n"
-                              "  --temperature T            divide by T (default 1)\n"
-                              "  --top-k K                  the K likeliest (default all)\n"
-                              "  --top N                    a name that begins another\n"
-                              "  --json                     one JSON line an answer\n"
-                              "  --json-lines               another\n");
+                              "  --temperature T           divide by T (default 1)\n"
+                              "  --top-k K                 the K likeliest (default all)\n"
+                              "  --top N                   a name that begins another\n"
+                              "  --json                    one JSON line an answer\n"
+                              "  --json-lines              another\n"
+                              "\nwhat ends an answer:\n"
+                              "  --stop TEXT…              this text\n"
+                              "  --format jsonl|text       how FILE is written\n"
+                              "  --memory SIZE             at most\n"
+                              "\nexamples:\n  whet sample m  # one\n  whet sample m hi\n");
     assert_int_equal(output_of(help_any, STDOUT_FILENO, said, sizeof said), 0);
     assert_string_equal(said, "usage: whet any [key=value …]\n\nTakes all.\n");
     for (int i = 0; i < COMMAND_MAX_OPTIONS; i++) {
@@ -323,30 +439,31 @@ static void test_help_prints_every_option(void **state) {
     }
     assert_int_equal(output_of(help_full, STDOUT_FILENO, said, sizeof said), 0);
     for (int i = 0; i < COMMAND_MAX_OPTIONS; i++) {
-        char wanted[400];
+        char wanted[1000];
         snprintf(wanted, sizeof wanted, "  %s N ", full_names[i]);
         assert_non_null(strstr(said, wanted));
     }
     Arguments arguments;
-    Line line = LINE("--number-19", "19", "--number-0=0");
+    Line line = LINE("--number-47", "47", "--number-0=0");
     parsed(&arguments, &full, &line);
-    assert_string_equal(command_text(&arguments, "--number-19"), "19");
+    assert_string_equal(command_text(&arguments, "--number-47"), "47");
     assert_string_equal(command_text(&arguments, "--number-0"), "0");
     assert_null(command_text(&arguments, "--number-1"));
-    refused(&full, LINE("--number-20", "1"), "unknown option --number-20; did you mean --number-0?");
+    refused(&full, LINE("--number-48", "1"), "unknown option --number-48; did you mean --number-4?");
 }
 
 // ---- the program's own verbs
 
 static const Command *shown;
 static void help_shown(void) {
-    command_help(shown);
+    command_help(shown, 10000);
 }
 
 static void test_every_verb_explains_each_option_once(void **state) {
     (void)state;
-    const Command *const verbs[] = {&train_command, &config_command, &generate_command, &score_command};
-    for (size_t v = 0; v < sizeof verbs / sizeof *verbs; v++) {
+    int count;
+    const Command *const *verbs = verbs_all(&count);
+    for (int v = 0; v < count; v++) {
         char said[8000];
         shown = verbs[v];
         assert_true(shown->verb && shown->operands && shown->summary && shown->run);
@@ -354,10 +471,13 @@ static void test_every_verb_explains_each_option_once(void **state) {
         for (int i = 0; i < COMMAND_MAX_OPTIONS && shown->options[i].name; i++) {
             const CommandOption *option = &shown->options[i];
             char line[400];
-            snprintf(line, sizeof line, "\n  %s%s%s ", option->name, option->value ? " " : "",
-                     option->value ? option->value : "");
+            snprintf(line, sizeof line, command_is_heading(option) ? "\n%s%s%s:\n" : "\n  %s%s%s", option->name,
+                     option->value ? " " : "", option->value ? option->value : "");
             if (!strstr(said, line)) fail_msg("help of %s lacks %s", shown->verb, option->name);
-            assert_true(!strncmp(option->name, "--", 2) && option->help && strstr(said, option->help));
+            if (command_is_heading(option))
+                assert_true(!option->value && !option->help);
+            else
+                assert_true(!strncmp(option->name, "--", 2) && option->help && strstr(said, option->help));
             for (int j = 0; j < i; j++) assert_string_not_equal(option->name, shown->options[j].name);
         }
     }
@@ -371,6 +491,10 @@ int main(void) {
         cmocka_unit_test(test_refusals_name_what_and_the_remedy),
         cmocka_unit_test(test_integers),
         cmocka_unit_test(test_reals),
+        cmocka_unit_test(test_repeated_options),
+        cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_help_is_wrapped),
         cmocka_unit_test(test_names_outside_the_table_end_the_program),
         cmocka_unit_test(test_help_prints_every_option),
         cmocka_unit_test(test_every_verb_explains_each_option_once),

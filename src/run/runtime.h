@@ -14,10 +14,9 @@ typedef struct Runtime {
 
 // The options that these verbs share: --precision, --output-dtype, --threads, --chat-template.
 #define RUNTIME_OPTIONS                                                                                                \
-    {"--precision", "DTYPE", "compute dtype: float32 (default) or bfloat16"},                                          \
-        {"--output-dtype", "DTYPE",                                                                                    \
-         "what a block hands on (fsdp_output_dtype): float32 (default), bfloat16, float16, "                           \
-         "param"},                                                                                                     \
+    {"--precision", "float32|bfloat16", "compute dtype (default float32)"},                                            \
+        {"--output-dtype", "float32|bfloat16|float16|param",                                                           \
+         "what a block hands on (fsdp_output_dtype; default float32; param: as --precision)"},                         \
         {"--chat-template", "T", "template text or a .jinja file; default: the model's own"}, {                        \
         "--threads", "N", "threads; default: one for each core"                                                        \
     }
