@@ -22,13 +22,15 @@ void batch_valid_counts(const TrainBatch *batch, double *valid_seqs, double *val
     }
 }
 
-MicroBatch batch_micro(const TrainBatch *batch, int64_t first, int64_t count, Arena *arena) {
-    check_range(batch, first, count);
-    const int64_t *offset = batch->offset + first;
-    int64_t T = offset[count] - offset[0], page_count = 0;
-    for (int64_t b = 0; b < count; b++) page_count += kv_pages_of(offset[b + 1] - offset[b]);
-
-    int32_t *positions = arena_array(arena, int32_t, T);
+MicroBatch batch_micro_of(const TrainBatch *batch, const int64_t *sequences, int64_t count, Arena *arena) {
+    int64_t T = 0, page_count = 0;
+    for (int64_t s = 0; s < count; s++) {
+        check_range(batch, sequences[s], 1);
+        int64_t length = batch->offset[sequences[s] + 1] - batch->offset[sequences[s]];
+        T += length;
+        page_count += kv_pages_of(length);
+    }
+    int32_t *ids = arena_array(arena, int32_t, T), *positions = arena_array(arena, int32_t, T);
     int32_t *pages = arena_array(arena, int32_t, page_count);
     AttentionSpan *spans = arena_array(arena, AttentionSpan, count);
     MicroBatch micro = {.page_count = page_count,
@@ -37,12 +39,13 @@ MicroBatch batch_micro(const TrainBatch *batch, int64_t first, int64_t count, Ar
                         .loss_columns = arena_array(arena, int64_t, T)};
     for (int32_t i = 0; i < page_count; i++) pages[i] = i;
     int64_t page = 0, row = 0;
-    for (int64_t b = 0; b < count; b++) {
-        int64_t length = offset[b + 1] - offset[b];
-        spans[b] = (AttentionSpan){.row = row, .count = length, .pages = pages + page};
+    for (int64_t s = 0; s < count; s++) {
+        int64_t start = batch->offset[sequences[s]], length = batch->offset[sequences[s] + 1] - start;
+        spans[s] = (AttentionSpan){.row = row, .count = length, .pages = pages + page};
         for (int64_t t = 0; t < length; t++) {
+            int64_t column = start + t;
+            ids[row + t] = batch->ids[column];
             positions[row + t] = (int32_t)t;
-            int64_t column = offset[b] + t;
             if (t == 0 || batch->mask[column] == 0) continue;
             int64_t i = micro.loss_count++;
             micro.loss_rows[i] = (int32_t)(row + t - 1);
@@ -52,10 +55,13 @@ MicroBatch batch_micro(const TrainBatch *batch, int64_t first, int64_t count, Ar
         page += kv_pages_of(length);
         row += length;
     }
-    micro.tokens = (TokenBatch){.count = T,
-                                .ids = batch->ids + offset[0],
-                                .positions = positions,
-                                .spans = spans,
-                                .span_count = count};
+    micro.tokens = (TokenBatch){.count = T, .ids = ids, .positions = positions, .spans = spans, .span_count = count};
     return micro;
+}
+
+MicroBatch batch_micro(const TrainBatch *batch, int64_t first, int64_t count, Arena *arena) {
+    check_range(batch, first, count);
+    int64_t *sequences = arena_array(arena, int64_t, count);
+    for (int64_t s = 0; s < count; s++) sequences[s] = first + s;
+    return batch_micro_of(batch, sequences, count, arena);
 }

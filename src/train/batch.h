@@ -34,5 +34,7 @@ typedef struct MicroBatch {
     int64_t *loss_columns; // [loss_count] index of the predicted token in the TrainBatch's columns
 } MicroBatch;
 
-// All arrays are allocated in the arena.
+// Of the sequences sequences[count], in that order. All arrays are allocated in the arena.
+MicroBatch batch_micro_of(const TrainBatch *batch, const int64_t *sequences, int64_t count, Arena *arena);
+// Of the sequences first..first+count-1.
 MicroBatch batch_micro(const TrainBatch *batch, int64_t first, int64_t count, Arena *arena);
