@@ -118,17 +118,21 @@ static void test_masks_decide_what_counts(void **state) {
     assert_memory_equal(micro.loss_targets, targets, sizeof targets);
     assert_memory_equal(micro.loss_columns, columns, sizeof columns);
     assert_int_equal(micro.page_count, 4);
-    double valid_seqs = -1, valid_toks = -1;
-    batch_valid_counts(&batch, &valid_seqs, &valid_toks);
-    assert_true(valid_seqs == 2.5);
-    assert_true(valid_toks == 3.25);
+    const int64_t begins[] = {0, 0, 2, 2, 4};
+    assert_memory_equal(micro.loss_offset, begins, sizeof begins);
+    LossCounts counts = batch_counts(&batch);
+    assert_true(counts.valid_seqs == 2.5 && counts.valid_toks == 3.25 && counts.positive_toks == 0);
+    const float reward[] = {1, 0.5f, 1, 0};
+    batch.reward = reward;
+    assert_true(batch_counts(&batch).positive_toks == 1.25);
     batch = batch_slice(&batch, 2, 1); // one token: nothing predicts it
-    batch_valid_counts(&batch, &valid_seqs, &valid_toks);
-    assert_true(valid_seqs == 0 && valid_toks == 0);
+    counts = batch_counts(&batch);
+    assert_true(counts.valid_seqs == 0 && counts.valid_toks == 0 && counts.positive_toks == 0);
+    assert_true(*batch.reward == 1);
     assert_int_equal(batch_micro(&batch, 0, 1, &arena).loss_count, 0);
     batch.count = 0;
-    batch_valid_counts(&batch, &valid_seqs, &valid_toks);
-    assert_true(valid_seqs == 0 && valid_toks == 0);
+    counts = batch_counts(&batch);
+    assert_true(counts.valid_seqs == 0 && counts.valid_toks == 0);
     arena_close(&arena);
 }
 

@@ -85,8 +85,8 @@ static void test_defaults(void **state) {
     assert_int_equal(s->data.arithmetic.held_out, 41); // 5 % of 810, rounded up
     assert_int_equal(s->note_count, 0);
     LossOptions loss = loss_options_default();
-    assert_true(s->loss_fn.kl_input_clamp_value == loss.kl_input_clamp_value &&
-                s->loss_fn.ratio_clip_c == loss.ratio_clip_c);
+    assert_true(s->loss_fn.kl_input_clamp_value == loss.kl_input_clamp_value && isnan(s->loss_fn.ratio_clip_c) &&
+                isnan(s->loss_fn.truncated_importance_sampling_ratio_min));
     assert_true(s->loss_fn.reference_policy_kl_penalty == loss.reference_policy_kl_penalty);
     assert_true(s->loss_fn.token_level_loss && !s->loss_fn.truncated_importance_sampling_type);
     assert_string_equal(settings_origin(s, &arena, "grpo.seed"), "built-in default");
@@ -233,7 +233,8 @@ static void test_kinds_and_ranges(void **state) {
         {"loss_fn.reference_policy_kl_type=k4",
          "loss_fn.reference_policy_kl_type: 'k4' is not supported; choose one of k1, k2, k3"},
         {"loss_fn.ratio_clip_min=-1", "override loss_fn.ratio_clip_min=-1: loss_fn.ratio_clip_min"},
-        {"loss_fn.token_level_loss=false", "override loss_fn.token_level_loss=false: loss_fn.token_level_loss"},
+        {"loss_fn.sequence_level_importance_ratios=true",
+         "override loss_fn.sequence_level_importance_ratios=true: loss_fn.sequence_level_importance_ratios: true goes"},
         {"policy.generation.top_p=0", "override policy.generation.top_p=0: policy.generation.top_p"},
         {"policy.generation.temperature=0", "policy.generation.temperature: 0 (greedy)"},
         {"policy.generation.val_temperature=-1", "policy.generation.val_temperature: expected a number from 0"},

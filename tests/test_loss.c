@@ -34,19 +34,19 @@ static void chunk_make(Chunk *chunk) {
         chunk->advantage[i] = noise(4, i, 2);
         chunk->mask[i] = i % 4 != 3;
     }
-    chunk->tokens = (LossTokens){MANY,
-                                 chunk->current,
-                                 chunk->current,
-                                 chunk->previous,
-                                 chunk->generation,
-                                 chunk->reference,
-                                 chunk->advantage,
-                                 chunk->mask};
+    chunk->tokens = (LossTokens){.count = MANY,
+                                 .current = chunk->current,
+                                 .current_unfiltered = chunk->current,
+                                 .previous = chunk->previous,
+                                 .generation = chunk->generation,
+                                 .reference = chunk->reference,
+                                 .advantage = chunk->advantage,
+                                 .mask = chunk->mask};
 }
 
 static LossMetrics run(Chunk *chunk, const LossOptions *options, double valid) {
     LossMetrics metrics = loss_metrics_zero();
-    loss_clipped_pg(&metrics, chunk->dcurrent, NULL, &chunk->tokens, options, valid);
+    loss_clipped_pg(&metrics, chunk->dcurrent, NULL, &chunk->tokens, options, (LossCounts){.valid_toks = valid});
     return metrics;
 }
 
@@ -59,9 +59,16 @@ typedef struct Single {
 static Single single(const LossOptions *options, float current, float previous, float generation, float reference,
                      float advantage) {
     float mask = 1, dcurrent;
-    LossTokens tokens = {1, &current, &current, &previous, &generation, &reference, &advantage, &mask};
+    LossTokens tokens = {.count = 1,
+                         .current = &current,
+                         .current_unfiltered = &current,
+                         .previous = &previous,
+                         .generation = &generation,
+                         .reference = &reference,
+                         .advantage = &advantage,
+                         .mask = &mask};
     Single out = {.metrics = loss_metrics_zero()};
-    loss_clipped_pg(&out.metrics, &dcurrent, NULL, &tokens, options, 1);
+    loss_clipped_pg(&out.metrics, &dcurrent, NULL, &tokens, options, (LossCounts){.valid_toks = 1});
     out.gradient = dcurrent;
     return out;
 }
@@ -142,10 +149,17 @@ static void test_kl_of_unfiltered_logprobs_has_its_own_gradient(void **state) {
     (void)state;
     float current = -0.25f, unfiltered = -1, previous = -0.25f, reference = -0.5f, advantage = 2, mask = 1;
     float dcurrent, dunfiltered;
-    LossTokens tokens = {1, &current, &unfiltered, &previous, &previous, &reference, &advantage, &mask};
+    LossTokens tokens = {.count = 1,
+                         .current = &current,
+                         .current_unfiltered = &unfiltered,
+                         .previous = &previous,
+                         .generation = &previous,
+                         .reference = &reference,
+                         .advantage = &advantage,
+                         .mask = &mask};
     LossOptions options = loss_options_default();
     LossMetrics metrics = loss_metrics_zero();
-    loss_clipped_pg(&metrics, &dcurrent, &dunfiltered, &tokens, &options, 1);
+    loss_clipped_pg(&metrics, &dcurrent, &dunfiltered, &tokens, &options, (LossCounts){.valid_toks = 1});
     near_to(dcurrent, -2, 0);
     near_to(dunfiltered, -0.005, 1e-9);
     near_to(metrics.kl_penalty, 0.148721270700128, 1e-14);
@@ -194,7 +208,7 @@ static void test_truncated_importance_weights(void **state) {
     for (int i = 0; i < 5; i++) {
         float previous = (float)log_ratio[i];
         options.truncated_importance_sampling_type = "tis";
-        options.truncated_importance_sampling_ratio_min = 0;
+        options.truncated_importance_sampling_ratio_min = NAN;
         Single found = single(&options, previous, previous, 0, 0, -1);
         near_to(found.metrics.sampling_importance_ratio, tis[i], 5e-8);
         near_to(found.metrics.loss, tis[i], 5e-8);
@@ -297,15 +311,15 @@ static void test_chunks_change_no_bit(void **state) {
     LossMetrics found = loss_metrics_zero();
     for (int begin = 0, size = 1; begin < MANY; begin += size, size = 1 + size % 7) {
         int count = begin + size <= MANY ? size : MANY - begin;
-        LossTokens part = {count,
-                           cut.current + begin,
-                           cut.current + begin,
-                           cut.previous + begin,
-                           cut.generation + begin,
-                           cut.reference + begin,
-                           cut.advantage + begin,
-                           cut.mask + begin};
-        loss_clipped_pg(&found, cut.dcurrent + begin, NULL, &part, &options, 48);
+        LossTokens part = {.count = count,
+                           .current = cut.current + begin,
+                           .current_unfiltered = cut.current + begin,
+                           .previous = cut.previous + begin,
+                           .generation = cut.generation + begin,
+                           .reference = cut.reference + begin,
+                           .advantage = cut.advantage + begin,
+                           .mask = cut.mask + begin};
+        loss_clipped_pg(&found, cut.dcurrent + begin, NULL, &part, &options, (LossCounts){.valid_toks = 48});
     }
     assert_memory_equal(cut.dcurrent, whole.dcurrent, sizeof cut.dcurrent);
     assert_memory_equal(&found, &expected, sizeof found);
@@ -324,7 +338,7 @@ static void test_micro_batches_add_up(void **state) {
                                    &part.reference, &part.advantage,          &part.mask};
         for (int i = 0; i < 7; i++) *columns[i] += half * MANY / 2;
         LossMetrics metrics = loss_metrics_zero();
-        loss_clipped_pg(&metrics, chunk.dcurrent, NULL, &part, &options, 48);
+        loss_clipped_pg(&metrics, chunk.dcurrent, NULL, &part, &options, (LossCounts){.valid_toks = 48});
         loss_metrics_add(&sum, &metrics);
     }
     near_to(sum.loss, whole.loss, 1e-14);
@@ -377,9 +391,15 @@ static void test_mismatch_metrics(void **state) {
     float generation[] = {-1, -2, -0.5f}, previous[] = {-1, -2.1f, -0.45f}, zero[3] = {0}, mask[] = {1, 1, 1}, d[3];
     LossOptions options = loss_options_default();
     options.reference_policy_kl_penalty = 0;
-    LossTokens tokens = {3, previous, previous, previous, generation, NULL, zero, mask};
+    LossTokens tokens = {.count = 3,
+                         .current = previous,
+                         .current_unfiltered = previous,
+                         .previous = previous,
+                         .generation = generation,
+                         .advantage = zero,
+                         .mask = mask};
     LossMetrics metrics = loss_metrics_zero();
-    loss_clipped_pg(&metrics, d, NULL, &tokens, &options, 3);
+    loss_clipped_pg(&metrics, d, NULL, &tokens, &options, (LossCounts){.valid_toks = 3});
     near_to(metrics.token_mult_prob_error, 1.0521473381505573, 1e-7);
     near_to(metrics.gen_kl_error, 0.0020361714706612264, 1e-8);
     near_to(metrics.max_abs_logprob_error, 0.1, 1e-7);
@@ -391,7 +411,7 @@ static void test_mismatch_metrics(void **state) {
     near_to(metrics.js_divergence_error, js, 1e-15);
     options.reference_policy_kl_type = "k1";
     metrics = loss_metrics_zero();
-    loss_clipped_pg(&metrics, d, NULL, &tokens, &options, 3);
+    loss_clipped_pg(&metrics, d, NULL, &tokens, &options, (LossCounts){.valid_toks = 3});
     near_to(metrics.policy_kl_error, -0.0166666666666667, 1e-7);
     near_to(metrics.gen_kl_error, 0.0166666666666667, 1e-7);
 }
@@ -460,6 +480,200 @@ static void test_nll(void **state) {
     near_to(loss, 1.375, 1e-15);
 }
 
+// ---- whole sequences
+
+// Three sequences of MANY tokens: lengths 5, 22 and 37, the second one masked.
+static const int begins[] = {0, 5, 27, MANY};
+
+// The loss of the sequences, in chunks of at most `most` tokens.
+static LossMetrics run_sequences(Chunk *chunk, const LossOptions *options, int most) {
+    LossMetrics metrics = loss_metrics_zero();
+    double valid = 0, positive = 0;
+    for (int i = 0; i < MANY; i++) {
+        valid += chunk->mask[i];
+        if (i >= begins[2]) positive += chunk->mask[i];
+    }
+    LossCounts counts = {.valid_toks = valid, .valid_seqs = 2, .positive_toks = positive};
+    for (int b = 0; b < 3; b++) {
+        LossSequence sequence;
+        for (int first = begins[b], count; first < begins[b + 1]; first += count) {
+            LossTokens part = chunk->tokens;
+            const float **columns[] = {&part.current,   &part.current_unfiltered, &part.previous, &part.generation,
+                                       &part.reference, &part.advantage,          &part.mask};
+            for (int i = 0; i < 7; i++) *columns[i] += first;
+            part.count = begins[b + 1] - first;
+            part.positive = b == 2;
+            part.sequence = &sequence;
+            if (first == begins[b]) loss_sequence(&sequence, &metrics, &part, options, counts);
+            count = part.count < most ? (int)part.count : most;
+            part.count = count;
+            loss_clipped_pg(&metrics, chunk->dcurrent + first, NULL, &part, options, counts);
+        }
+    }
+    return metrics;
+}
+
+static void sequences_make(Chunk *chunk) {
+    chunk_make(chunk);
+    for (int i = begins[1]; i < begins[2]; i++) chunk->mask[i] = 0;
+}
+
+static LossOptions sequence_options(bool gspo) {
+    LossOptions options = loss_options_default();
+    options.reference_policy_kl_penalty = 0;
+    options.token_level_loss = false;
+    options.sequence_level_importance_ratios = gspo;
+    return options;
+}
+
+static void test_mean_over_sequences(void **state) {
+    (void)state;
+    LossOptions options = sequence_options(false);
+    Chunk chunk;
+    sequences_make(&chunk);
+    for (int i = 0; i < MANY; i++) chunk.current[i] = chunk.previous[i], chunk.advantage[i] = i < 5 ? -1 : -2;
+    near_to(run_sequences(&chunk, &options, MANY).loss, 1.5, 1e-14); // not the mean over tokens
+    near_to(chunk.dcurrent[0], 1.0 / 2 / 4, 1e-8);                   // four of five tokens count
+    near_to(chunk.dcurrent[MANY - 2], 2.0 / 2 / 27, 1e-8);
+    near_to(chunk.dcurrent[7], 0, 0);
+    options.token_level_loss = true;
+    near_to(run_sequences(&chunk, &options, MANY).loss, (4 + 2 * 27) / 31.0, 1e-14);
+}
+
+static void test_sequence_ratio_is_the_geometric_mean(void **state) {
+    (void)state;
+    LossOptions options = sequence_options(true);
+    Chunk chunk;
+    sequences_make(&chunk);
+    const float log_ratio[] = {0.1f, -0.2f, 0.3f, 9, 0};
+    for (int i = 0; i < MANY; i++) {
+        chunk.current[i] = chunk.previous[i] = chunk.generation[i] = -1;
+        if (i < 5) chunk.current[i] += log_ratio[i];
+        if (i >= 5) chunk.mask[i] = 0;
+    }
+    chunk.mask[4] = 0;
+    LossMetrics metrics = run_sequences(&chunk, &options, MANY);
+    near_to(metrics.probs_ratio, 1.0689391057472464, 1e-7);
+    near_to(metrics.probs_ratio_max, metrics.probs_ratio_min, 0);
+    near_to(metrics.sampling_importance_ratio, 0.5, 1e-15); // one of two sequences has tokens
+}
+
+static void test_sequence_weights(void **state) {
+    (void)state;
+    LossOptions options = sequence_options(true);
+    Chunk chunk;
+    sequences_make(&chunk);
+    double log_weight[2] = {0};
+    for (int i = 0; i < MANY; i++)
+        if (chunk.mask[i] != 0) log_weight[i >= 5] += (double)chunk.previous[i] - (double)chunk.generation[i];
+    double one = exp(log_weight[0]), other = exp(log_weight[1]);
+    near_to(run_sequences(&chunk, &options, MANY).sampling_importance_ratio, (one + other) / 2, 1e-12);
+    // Bounds that only the larger is outside of.
+    double least = one < other ? one : other, most = one < other ? other : one;
+    options.use_importance_sampling_correction = true;
+    options.truncated_importance_sampling_type = "tis";
+    options.truncated_importance_sampling_ratio = (least + most) / 2;
+    near_to(run_sequences(&chunk, &options, MANY).sampling_importance_ratio, (3 * least + most) / 4, 1e-12);
+    options.truncated_importance_sampling_type = "icepop";
+    options.truncated_importance_sampling_ratio_min = 0;
+    LossMetrics metrics = run_sequences(&chunk, &options, MANY);
+    near_to(metrics.sampling_importance_ratio, least / 2, 1e-12);
+    near_to(metrics.is_oob_ratio, most == one ? 4 / 31.0 : 27 / 31.0, 1e-15); // of tokens, as NeMo-RL counts
+}
+
+static void test_sequences_far_from_the_sampler_are_masked(void **state) {
+    (void)state;
+    LossOptions options = sequence_options(false);
+    options.use_importance_sampling_correction = true;
+    options.truncated_importance_sampling_type = "seq-mask-tis";
+    options.truncated_importance_sampling_ratio = 1.1;
+    options.truncated_importance_sampling_ratio_min = 0.9;
+    Chunk chunk;
+    sequences_make(&chunk);
+    for (int i = 0; i < MANY; i++) chunk.generation[i] = chunk.previous[i] - (i < 5 ? 0.2f : i % 2 ? 1 : -1);
+    for (int i = begins[2]; i < MANY; i++) chunk.mask[i] = i >= MANY - 36; // as many of each sign
+    LossMetrics metrics = run_sequences(&chunk, &options, MANY);
+    near_to(metrics.is_oob_ratio, 0.5, 0);
+    for (int i = 0; i < 5; i++) near_to(chunk.dcurrent[i], 0, 0);
+    near_to(metrics.sampling_importance_ratio, 36 / 40.0 * cosh(1), 1e-7); // weights of the others stay as they are
+}
+
+static void test_positive_examples(void **state) {
+    (void)state;
+    LossOptions options = loss_options_default();
+    options.reference_policy_kl_penalty = 0;
+    Chunk chunk;
+    sequences_make(&chunk);
+    double plain = run_sequences(&chunk, &options, MANY).loss, nll = 0;
+    float before[MANY];
+    memcpy(before, chunk.dcurrent, sizeof before);
+    for (int i = begins[2]; i < MANY; i++) nll -= chunk.mask[i] * (double)chunk.current[i] / 27;
+    options.positive_example_nll_weight = 0.25;
+    LossMetrics metrics = run_sequences(&chunk, &options, MANY);
+    near_to(metrics.positive_nll_loss, nll, 1e-14);
+    near_to(metrics.loss, plain + 0.25 * nll, 1e-14);
+    for (int i = 0; i < MANY; i++)
+        near_to(chunk.dcurrent[i], before[i] - (i >= begins[2] ? 0.25 / 27 * chunk.mask[i] : 0), 1e-8);
+}
+
+static void test_gradients_of_sequences_agree_with_differences(void **state) {
+    (void)state;
+    for (int variant = 0; variant < 3; variant++) {
+        LossOptions options = sequence_options(variant > 0);
+        options.use_importance_sampling_correction = variant == 2;
+        options.ratio_clip_min = options.ratio_clip_max = variant == 1 ? 0.05 : 1;
+        options.positive_example_nll_weight = 0.1;
+        Chunk chunk;
+        sequences_make(&chunk);
+        run_sequences(&chunk, &options, MANY);
+        float dcurrent[MANY];
+        memcpy(dcurrent, chunk.dcurrent, sizeof dcurrent);
+        for (int i = 0; i < MANY; i++) {
+            float at = chunk.current[i], up = at + 0x1p-10f, down = at - 0x1p-10f;
+            chunk.current[i] = up;
+            double high = run_sequences(&chunk, &options, MANY).loss;
+            chunk.current[i] = down;
+            double low = run_sequences(&chunk, &options, MANY).loss;
+            chunk.current[i] = at;
+            double slope = (high - low) / ((double)up - down);
+            near_to(dcurrent[i], slope, 2e-6 + 1e-4 * fabs(slope));
+        }
+    }
+}
+
+static void test_chunks_of_sequences_change_no_bit(void **state) {
+    (void)state;
+    for (int variant = 0; variant < 2; variant++) {
+        LossOptions options = sequence_options(variant);
+        options.reference_policy_kl_penalty = 0.1;
+        options.use_importance_sampling_correction = true;
+        Chunk whole, cut;
+        sequences_make(&whole);
+        sequences_make(&cut);
+        LossMetrics expected = run_sequences(&whole, &options, MANY);
+        for (int most = 1; most < 9; most += 3) {
+            LossMetrics found = run_sequences(&cut, &options, most);
+            assert_memory_equal(cut.dcurrent, whole.dcurrent, sizeof cut.dcurrent);
+            assert_memory_equal(&found, &expected, sizeof found);
+        }
+    }
+}
+
+static void test_what_must_be_known_before_the_first_token(void **state) {
+    (void)state;
+    LossOptions options = loss_options_default();
+    assert_false(loss_reads_sequences(&options) || loss_reads_current_first(&options));
+    options.token_level_loss = false;
+    assert_true(loss_reads_sequences(&options));
+    assert_false(loss_reads_current_first(&options));
+    options.sequence_level_importance_ratios = true;
+    assert_true(loss_reads_current_first(&options));
+    options.disable_ppo_ratio = true;
+    assert_false(loss_reads_current_first(&options));
+    options.force_on_policy_ratio = true; // then the weights are made of current log-probs
+    assert_true(loss_reads_current_first(&options));
+}
+
 // ---- refusals
 
 static void refused(LossOptions options, const char *words) {
@@ -497,12 +711,43 @@ static void test_options_that_cannot_be_obeyed_are_refused(void **state) {
     assert_true(loss_options_check(&bad, &error));
     bad.truncated_importance_sampling_type = "icepop";
     refused(bad, "truncated_importance_sampling_ratio_min");
+    bad.truncated_importance_sampling_ratio_min = 0;
+    assert_true(loss_options_check(&bad, &error)); // 0 is a bound, null is none
+    bad.truncated_importance_sampling_ratio_min = 2.5;
+    refused(bad, "2.5");
+    bad.truncated_importance_sampling_ratio_min = -0.5;
+    refused(bad, "-0.5");
+    bad.truncated_importance_sampling_ratio = 0;
+    refused(bad, "ratio: 0");
+    bad.truncated_importance_sampling_ratio = NAN;
+    refused(bad, "ratio: null");
     bad = good;
+    bad.truncated_importance_sampling_ratio_min = 0.5;
+    refused(bad, "ratio_min: 0.5 without");
+    bad = good;
+    bad.sequence_level_importance_ratios = true;
+    refused(bad, "token_level_loss: false only");
     bad.token_level_loss = false;
-    refused(bad, "token_level_loss: false: not supported yet");
+    assert_true(loss_options_check(&bad, &error));
+    bad.use_importance_sampling_correction = true;
+    bad.truncated_importance_sampling_type = "seq-mask-tis";
+    bad.truncated_importance_sampling_ratio = 2;
+    bad.truncated_importance_sampling_ratio_min = 0.5;
+    refused(bad, "seq-mask-tis");
     bad = good;
-    bad.positive_example_nll_weight = 0.1;
-    refused(bad, "not supported yet");
+    bad.positive_example_nll_weight = -0.1;
+    refused(bad, "positive_example_nll_weight");
+    bad = good;
+    bad.use_cispo = true;
+    assert_true(loss_options_check(&bad, &error));
+    bad.disable_ppo_ratio = true;
+    refused(bad, "disable_ppo_ratio");
+    bad.disable_ppo_ratio = false, bad.force_on_policy_ratio = true;
+    refused(bad, "force_on_policy_ratio");
+    bad.force_on_policy_ratio = false, bad.ratio_clip_c = 3;
+    refused(bad, "ratio_clip_c");
+    bad.ratio_clip_c = NAN, bad.token_level_loss = false;
+    refused(bad, "token_level_loss");
 }
 
 int main(void) {
@@ -524,6 +769,14 @@ int main(void) {
         cmocka_unit_test(test_logprob_error_is_of_valid_tokens),
         cmocka_unit_test(test_exp_is_right_over_its_range),
         cmocka_unit_test(test_nll),
+        cmocka_unit_test(test_mean_over_sequences),
+        cmocka_unit_test(test_sequence_ratio_is_the_geometric_mean),
+        cmocka_unit_test(test_sequence_weights),
+        cmocka_unit_test(test_sequences_far_from_the_sampler_are_masked),
+        cmocka_unit_test(test_positive_examples),
+        cmocka_unit_test(test_gradients_of_sequences_agree_with_differences),
+        cmocka_unit_test(test_chunks_of_sequences_change_no_bit),
+        cmocka_unit_test(test_what_must_be_known_before_the_first_token),
         cmocka_unit_test(test_options_that_cannot_be_obeyed_are_refused),
     };
     return cmocka_run_group_tests_name("loss", tests, NULL, NULL);

@@ -64,7 +64,7 @@ typedef struct Data {
     int64_t offset[SEQUENCES + 1];
     int32_t ids[SEQUENCES * LONGEST];
     float mask[SEQUENCES * LONGEST], sample_mask[SEQUENCES], generation[SEQUENCES * LONGEST],
-        reference[SEQUENCES * LONGEST], advantage[SEQUENCES * LONGEST];
+        reference[SEQUENCES * LONGEST], advantage[SEQUENCES * LONGEST], reward[SEQUENCES];
 } Data;
 
 static TrainBatch make_data(Data *data) {
@@ -73,6 +73,7 @@ static TrainBatch make_data(Data *data) {
         int length = 5 + 31 * b % 36;
         data->offset[b + 1] = data->offset[b] + length;
         data->sample_mask[b] = b != 3;
+        data->reward[b] = (float)(b % 2);
         for (int t = 0; t < length; t++) {
             int64_t at = data->offset[b] + t;
             data->ids[at] = (int32_t)((at * 37 + b * 11) % 131);
@@ -89,7 +90,8 @@ static TrainBatch make_data(Data *data) {
                         .sample_mask = data->sample_mask,
                         .generation = data->generation,
                         .reference = data->reference,
-                        .advantage = data->advantage};
+                        .advantage = data->advantage,
+                        .reward = data->reward};
 }
 
 typedef struct Variant {
@@ -98,6 +100,7 @@ typedef struct Variant {
     bool checkpointing;
     OpsOptions ops;
     SoftmaxFilter filter;
+    void (*loss)(LossOptions *options); // NULL: the default loss
 } Variant;
 
 static const Variant plain = {.policy = {DTYPE_F32, DTYPE_F32},
@@ -116,6 +119,8 @@ static UpdateResult train(int model, Variant variant, StrBuf *weights) {
     Data data;
     TrainBatch batch = make_data(&data);
     LossOptions loss = loss_options_default();
+    if (variant.loss) variant.loss(&loss);
+    if (!loss_options_check(&loss, &error)) fail_msg("%s", error.text);
     UpdateOptions options = {.micro_batch_size = variant.micro_batch_size,
                              .head_chunk = variant.head_chunk,
                              .filter = variant.filter,
@@ -169,6 +174,69 @@ static void head_chunks_change_no_bit(void **state) {
         same(0, plain, cut, true);
         same(1, plain, cut, true);
     }
+}
+
+// ---- losses over whole sequences
+
+static void mean_over_sequences(LossOptions *options) {
+    options->token_level_loss = false;
+}
+
+static void gspo(LossOptions *options) {
+    options->token_level_loss = false;
+    options->sequence_level_importance_ratios = true;
+    options->use_importance_sampling_correction = true;
+}
+
+static void masked_sequences(LossOptions *options) {
+    options->force_on_policy_ratio = true; // the weights are of this walk's log-probs
+    options->use_importance_sampling_correction = true;
+    options->truncated_importance_sampling_type = "seq-mask-tis";
+    options->truncated_importance_sampling_ratio = 2;
+    options->truncated_importance_sampling_ratio_min = 0.6;
+}
+
+static void positive_examples(LossOptions *options) {
+    options->positive_example_nll_weight = 0.1;
+}
+
+static void losses_over_sequences_depend_on_no_cut(void **state) {
+    (void)state;
+    void (*const losses[])(LossOptions *) = {mean_over_sequences, gspo, masked_sequences, positive_examples};
+    for (int i = 0; i < 4; i++) {
+        Variant whole = plain, cut = plain;
+        whole.loss = cut.loss = losses[i];
+        same(i % 2, plain, whole, false);
+        // Chunks of 7 rows end inside of sequences, and sequences inside of chunks.
+        for (int64_t size = 1; size < SEQUENCES; size += 2) {
+            cut.micro_batch_size = size;
+            cut.head_chunk = 7;
+            same(i % 2, whole, cut, true);
+        }
+        whole.filter = cut.filter = (SoftmaxFilter){.temperature = 0.7f, .top_p = 0.9f};
+        same(i % 2, whole, cut, true);
+    }
+}
+
+// The account of a GSPO step: logits of one chunk only, although the head is walked twice.
+static void sequences_keep_no_logits(void **state) {
+    (void)state;
+    int64_t peak[2];
+    for (int i = 0; i < 2; i++) {
+        Error error = {0};
+        ModelSetup setup;
+        if (!model_setup_open(&setup, folder[0], policies[0], plain.ops, 8, 128, &error)) fail_msg("%s", error.text);
+        Data data;
+        TrainBatch batch = make_data(&data);
+        LossOptions loss = loss_options_default();
+        if (i) gspo(&loss);
+        UpdateOptions options = {.micro_batch_size = 3, .head_chunk = 5, .filter = plain.filter, .lr = 1e-3};
+        UpdateResult result;
+        update_policy(&result, &setup.walk, &batch, &loss, &options, NULL, NULL);
+        peak[i] = (int64_t)setup.ops.device.ledger.tag_peak[MEMORY_LOGITS];
+        model_setup_close(&setup);
+    }
+    assert_true(peak[0] < 6 * 131 * 4 && peak[1] == peak[0]);
 }
 
 static void recomputation_changes_no_bit(void **state) {
@@ -301,6 +369,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(micro_batches_change_no_bit),
         cmocka_unit_test(head_chunks_change_no_bit),
+        cmocka_unit_test(losses_over_sequences_depend_on_no_cut),
+        cmocka_unit_test(sequences_keep_no_logits),
         cmocka_unit_test(recomputation_changes_no_bit),
         cmocka_unit_test(threads_and_isa_change_no_bit),
         cmocka_unit_test(output_dtype_acts),

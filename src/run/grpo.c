@@ -105,7 +105,8 @@ static void training(StepReport *report, const Samples *samples, const float *ma
                       .sample_mask = report->sample_mask,
                       .generation = samples->generation_logprobs,
                       .reference = samples->reference_logprobs,
-                      .advantage = advantage};
+                      .advantage = advantage,
+                      .reward = samples->reward};
     UpdateOptions options = {.micro_batch_size = s->policy.train_micro_batch_size,
                              .head_chunk = s->policy.logprob_chunk_size ? s->policy.logprob_chunk_size : 256,
                              .filter = sampler_filter(&s->generation),

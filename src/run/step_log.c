@@ -57,6 +57,7 @@ static void put_losses(json_t *line, const UpdateResult *u, const LossOptions *o
                 {"train/js_divergence_error", m->js_divergence_error},
                 {"train/sampling_importance_ratio", m->sampling_importance_ratio},
                 {"train/approx_entropy", m->approx_entropy},
+                {"train/positive_nll_loss", m->positive_nll_loss},
                 {"train/num_valid_samples", m->num_valid_samples},
                 {"train/clipped_tokens", m->clipped_tokens},
                 {"train/global_valid_seqs", u->global_valid_seqs},

@@ -11,15 +11,21 @@ TrainBatch batch_slice(const TrainBatch *batch, int64_t first, int64_t count) {
     slice.count = count;
     slice.offset += first;
     slice.sample_mask += first;
+    if (slice.reward) slice.reward += first;
     return slice;
 }
 
-void batch_valid_counts(const TrainBatch *batch, double *valid_seqs, double *valid_toks) {
-    *valid_seqs = *valid_toks = 0;
+LossCounts batch_counts(const TrainBatch *batch) {
+    LossCounts counts = {0};
     for (int64_t b = 0; b < batch->count; b++) {
-        *valid_seqs += (double)batch->sample_mask[b];
-        for (int64_t t = batch->offset[b] + 1; t < batch->offset[b + 1]; t++) *valid_toks += (double)batch->mask[t];
+        counts.valid_seqs += (double)batch->sample_mask[b];
+        bool positive = batch->reward && batch->reward[b] > 0;
+        for (int64_t t = batch->offset[b] + 1; t < batch->offset[b + 1]; t++) {
+            counts.valid_toks += (double)batch->mask[t];
+            if (positive) counts.positive_toks += (double)batch->mask[t];
+        }
     }
+    return counts;
 }
 
 MicroBatch batch_micro_of(const TrainBatch *batch, const int64_t *sequences, int64_t count, Arena *arena) {
@@ -34,12 +40,15 @@ MicroBatch batch_micro_of(const TrainBatch *batch, const int64_t *sequences, int
     int32_t *pages = arena_array(arena, int32_t, page_count);
     AttentionSpan *spans = arena_array(arena, AttentionSpan, count);
     MicroBatch micro = {.page_count = page_count,
+                        .sequences = arena_array(arena, int64_t, count),
+                        .loss_offset = arena_array(arena, int64_t, count + 1),
                         .loss_rows = arena_array(arena, int32_t, T),
                         .loss_targets = arena_array(arena, int32_t, T),
                         .loss_columns = arena_array(arena, int64_t, T)};
     for (int32_t i = 0; i < page_count; i++) pages[i] = i;
     int64_t page = 0, row = 0;
     for (int64_t s = 0; s < count; s++) {
+        micro.sequences[s] = sequences[s];
         int64_t start = batch->offset[sequences[s]], length = batch->offset[sequences[s] + 1] - start;
         spans[s] = (AttentionSpan){.row = row, .count = length, .pages = pages + page};
         for (int64_t t = 0; t < length; t++) {
@@ -52,6 +61,7 @@ MicroBatch batch_micro_of(const TrainBatch *batch, const int64_t *sequences, int
             micro.loss_targets[i] = batch->ids[column];
             micro.loss_columns[i] = column;
         }
+        micro.loss_offset[s + 1] = micro.loss_count;
         page += kv_pages_of(length);
         row += length;
     }

@@ -5,109 +5,29 @@
 
 typedef enum KlType { KL_K1, KL_K2, KL_K3 } KlType;
 
-// ---- options
-
-LossOptions loss_options_default(void) {
-    return (LossOptions){
-        .reference_policy_kl_penalty = 0.01,
-        .reference_policy_kl_type = "k3",
-        .kl_input_clamp_value = 20,
-        .kl_output_clamp_value = 10,
-        .ratio_clip_min = 0.2,
-        .ratio_clip_max = 0.2,
-        .token_level_loss = true,
-    };
-}
-
 static bool is(const char *text, const char *word) {
     return text && !strcmp(text, word);
 }
 
-static bool check_number(double value, const char *key, Error *error) {
-    return value >= 0 || error_set(error, "loss_fn.%s: %g: expected a number that is at least 0", key, value);
-}
-
-static bool check_numbers(const LossOptions *options, Error *error) {
-    return check_number(options->reference_policy_kl_penalty, "reference_policy_kl_penalty", error) &&
-           check_number(options->kl_input_clamp_value, "kl_input_clamp_value", error) &&
-           check_number(options->kl_output_clamp_value, "kl_output_clamp_value", error) &&
-           check_number(options->ratio_clip_min, "ratio_clip_min", error) &&
-           check_number(options->ratio_clip_max, "ratio_clip_max", error);
-}
-
-static bool check_clip(const LossOptions *options, Error *error) {
-    if (options->ratio_clip_c != 0 && !(options->ratio_clip_c > 1))
-        return error_set(error, "loss_fn.ratio_clip_c: %g: expected a bound of the ratio above 1, or null",
-                         options->ratio_clip_c);
-    if (options->sequence_level_importance_ratios && options->token_level_loss)
-        return error_set(error, "loss_fn.sequence_level_importance_ratios: true goes with "
-                                "loss_fn.token_level_loss: false only");
-    if (!options->use_cispo) return true;
-    const char *other = options->disable_ppo_ratio                  ? "disable_ppo_ratio: true"
-                        : options->force_on_policy_ratio            ? "force_on_policy_ratio: true"
-                        : options->sequence_level_importance_ratios ? "sequence_level_importance_ratios: true"
-                        : options->ratio_clip_c != 0                ? "ratio_clip_c"
-                        : !options->token_level_loss                ? "token_level_loss: false"
-                                                                    : NULL;
-    return !other || error_set(error, "loss_fn.use_cispo: true cannot go with loss_fn.%s", other);
-}
-
-static bool check_truncation(const LossOptions *options, Error *error) {
-    const char *type = options->truncated_importance_sampling_type;
-    double most = options->truncated_importance_sampling_ratio;
-    double least = options->truncated_importance_sampling_ratio_min;
-    if (!type)
-        return (most == 0 && least == 0) ||
-               error_set(error,
-                         "loss_fn.truncated_importance_sampling_ratio%s: %g without "
-                         "loss_fn.truncated_importance_sampling_type: expected \"tis\" or \"icepop\" there",
-                         most != 0 ? "" : "_min", most != 0 ? most : least);
-    if (!is(type, "tis") && !is(type, "icepop") && !is(type, "seq-mask-tis"))
-        return error_set(error,
-                         "loss_fn.truncated_importance_sampling_type: \"%s\": expected \"tis\", \"icepop\", "
-                         "\"seq-mask-tis\" or null",
-                         type);
-    if (!options->use_importance_sampling_correction)
-        return error_set(error,
-                         "loss_fn.truncated_importance_sampling_type: \"%s\" needs "
-                         "loss_fn.use_importance_sampling_correction: true",
-                         type);
-    if (!(most > 0))
-        return error_set(error, "loss_fn.truncated_importance_sampling_ratio: %s: expected a number above 0 for \"%s\"",
-                         most == 0 ? "0 or null" : "negative", type);
-    if (!(least >= 0 && least <= most))
-        return error_set(error,
-                         "loss_fn.truncated_importance_sampling_ratio_min: %g: expected a number from 0 to "
-                         "truncated_importance_sampling_ratio (%g)",
-                         least, most);
-    if (least == 0 && !is(type, "tis"))
-        return error_set(error,
-                         "loss_fn.truncated_importance_sampling_ratio_min: 0 or null: expected a number above 0 for "
-                         "\"%s\"",
-                         type);
-    return !(is(type, "seq-mask-tis") && options->sequence_level_importance_ratios) ||
-           error_set(error, "loss_fn.truncated_importance_sampling_type: \"seq-mask-tis\" cannot go with "
-                            "loss_fn.sequence_level_importance_ratios: true");
-}
-
-bool loss_options_check(const LossOptions *options, Error *error) {
-    const char *type = options->reference_policy_kl_type;
-    if (!is(type, "k1") && !is(type, "k2") && !is(type, "k3"))
-        return error_set(error, "loss_fn.reference_policy_kl_type: \"%s\": expected \"k1\", \"k2\" or \"k3\"",
-                         type ? type : "null");
-    if (!check_numbers(options, error) || !check_clip(options, error) || !check_truncation(options, error))
-        return false;
-    const char *missing = options->sequence_level_importance_ratios ? "sequence_level_importance_ratios: true"
-                          : !options->token_level_loss              ? "token_level_loss: false"
-                          : is(options->truncated_importance_sampling_type, "seq-mask-tis")
-                              ? "truncated_importance_sampling_type: \"seq-mask-tis\""
-                          : options->positive_example_nll_weight != 0 ? "positive_example_nll_weight"
-                                                                      : NULL;
-    return !missing || error_set(error, "loss_fn.%s: not supported yet", missing);
-}
-
 bool loss_needs_reference(const LossOptions *options) {
     return options->reference_policy_kl_penalty != 0 && !options->use_kl_in_reward;
+}
+
+static bool masks_sequences(const LossOptions *options) {
+    return is(options->truncated_importance_sampling_type, "seq-mask-tis");
+}
+
+static bool has_sequence_ratio(const LossOptions *options) {
+    return options->sequence_level_importance_ratios && !options->disable_ppo_ratio && !options->force_on_policy_ratio;
+}
+
+bool loss_reads_sequences(const LossOptions *options) {
+    return !options->token_level_loss || options->sequence_level_importance_ratios || masks_sequences(options);
+}
+
+bool loss_reads_current_first(const LossOptions *options) {
+    bool weighs_sequences = options->sequence_level_importance_ratios || masks_sequences(options);
+    return has_sequence_ratio(options) || (weighs_sequences && options->force_on_policy_ratio);
 }
 
 // ---- exp and log in double, of plain additions and multiplications: about 1e-16 relative, the same bits everywhere
@@ -167,20 +87,30 @@ typedef struct ActorTerm {
     bool clipped;
 } ActorTerm;
 
-static ActorTerm actor_term(const LossOptions *options, double current, double previous, double advantage) {
-    if (options->disable_ppo_ratio && !options->force_on_policy_ratio)
-        return (ActorTerm){{-advantage * current, -advantage}, current, current, false};
-    double ratio = exponential(current - previous);
+// Of a ratio to the policy before; the slope is by the ratio's logarithm.
+static ActorTerm clipped_term(const LossOptions *options, double ratio, double advantage) {
     double clamped = clamp(ratio, 1 - options->ratio_clip_min, 1 + options->ratio_clip_max);
-    if (options->use_cispo)
-        return (ActorTerm){{-advantage * clamped * current, -advantage * clamped}, ratio, clamped, ratio != clamped};
-    // The derivative of −A·exp(cur − prev) is itself; at a tie (r inside the clip) both arms of the maximum agree.
+    // The derivative of −A·exp(x) is itself; at a tie (r inside the clip) both arms of the maximum agree.
     ActorTerm term = {{-advantage * ratio, -advantage * ratio}, ratio, clamped, false};
     if (-advantage * clamped > term.loss.value) term = (ActorTerm){{-advantage * clamped, 0}, ratio, clamped, true};
-    double most = -advantage * options->ratio_clip_c;
-    if (options->ratio_clip_c != 0 && advantage < 0 && term.loss.value > most)
-        term = (ActorTerm){{most, 0}, ratio, clamped, true};
+    double most = -advantage * options->ratio_clip_c; // NAN: off
+    if (advantage < 0 && term.loss.value > most) term = (ActorTerm){{most, 0}, ratio, clamped, true};
     return term;
+}
+
+static ActorTerm actor_term(const LossOptions *options, const LossSequence *sequence, double current, double previous,
+                            double advantage) {
+    if (has_sequence_ratio(options)) {
+        ActorTerm term = clipped_term(options, sequence->ratio, advantage);
+        term.loss.slope = sequence->slope;
+        return term;
+    }
+    if (options->force_on_policy_ratio) return (ActorTerm){{-advantage, -advantage}, 1, 1, false};
+    if (options->disable_ppo_ratio) return (ActorTerm){{-advantage * current, -advantage}, current, current, false};
+    double ratio = exponential(current - previous);
+    if (!options->use_cispo) return clipped_term(options, ratio, advantage);
+    double clamped = clamp(ratio, 1 - options->ratio_clip_min, 1 + options->ratio_clip_max);
+    return (ActorTerm){{-advantage * clamped * current, -advantage * clamped}, ratio, clamped, ratio != clamped};
 }
 
 static Term kl_term(const LossOptions *options, KlType type, double current, double reference, double generation) {
@@ -194,27 +124,27 @@ static Term kl_term(const LossOptions *options, KlType type, double current, dou
     return (Term){clamp(value, -most, most), weight * slope};
 }
 
-// w and whether the truncation touched it.
-static double sampling_weight(const LossOptions *options, double previous, double generation, bool *outside) {
-    double weight = zero_unless_finite(exponential(previous - generation));
-    if (!options->truncated_importance_sampling_type) return weight;
-    double bounded =
-        clamp(weight, options->truncated_importance_sampling_ratio_min, options->truncated_importance_sampling_ratio);
-    *outside = bounded != weight;
-    return *outside && is(options->truncated_importance_sampling_type, "icepop") ? 0 : bounded;
+static bool within_bounds(const LossOptions *options, double weight) {
+    double least = options->truncated_importance_sampling_ratio_min; // NAN: none
+    return !(weight < least) && weight <= options->truncated_importance_sampling_ratio;
 }
 
-static void raise_to(double *most, double x) {
-    if (x > *most || isnan(x)) *most = x;
-}
-static void lower_to(double *least, double x) {
-    if (x < *least) *least = x;
+// exp(log_weight), bounded by "tis" and "icepop", and whether it was outside the bounds.
+static double sampling_weight(const LossOptions *options, double log_weight, bool *outside) {
+    double weight = zero_unless_finite(exponential(log_weight));
+    *outside = false;
+    if (!options->truncated_importance_sampling_type || masks_sequences(options)) return weight;
+    *outside = !within_bounds(options, weight);
+    if (!*outside) return weight;
+    if (is(options->truncated_importance_sampling_type, "icepop")) return 0;
+    double most = options->truncated_importance_sampling_ratio;
+    return weight > most ? most : options->truncated_importance_sampling_ratio_min;
 }
 
 // How far the two log-probs of one token, from trainer and sampler, are apart.
 static void add_mismatch(LossMetrics *metrics, KlType type, double share, double previous, double generation) {
     double apart = previous - generation, size = fabs(apart);
-    raise_to(&metrics->max_abs_logprob_error, size);
+    loss_metrics_raise(&metrics->max_abs_logprob_error, size);
     metrics->token_mult_prob_error += share * exponential(size);
     metrics->gen_kl_error += share * kl_estimate(type, apart);
     metrics->policy_kl_error += share * kl_estimate(type, -apart);
@@ -223,94 +153,124 @@ static void add_mismatch(LossMetrics *metrics, KlType type, double share, double
     metrics->js_divergence_error += share * (kl_estimate(KL_K3, above) + kl_estimate(KL_K3, above - size)) / 2;
 }
 
-LossMetrics loss_metrics_zero(void) {
-    return (LossMetrics){
-        .probs_ratio_min = INFINITY,
-        .probs_ratio_max = -INFINITY,
-        .probs_ratio_clamped_min = INFINITY,
-        .probs_ratio_clamped_max = -INFINITY,
-    };
-}
-
-void loss_metrics_add(LossMetrics *sum, const LossMetrics *part) {
-    sum->loss += part->loss;
-    sum->kl_penalty += part->kl_penalty;
-    sum->probs_ratio += part->probs_ratio;
-    sum->probs_ratio_clamped += part->probs_ratio_clamped;
-    lower_to(&sum->probs_ratio_min, part->probs_ratio_min);
-    raise_to(&sum->probs_ratio_max, part->probs_ratio_max);
-    lower_to(&sum->probs_ratio_clamped_min, part->probs_ratio_clamped_min);
-    raise_to(&sum->probs_ratio_clamped_max, part->probs_ratio_clamped_max);
-    sum->token_mult_prob_error += part->token_mult_prob_error;
-    sum->gen_kl_error += part->gen_kl_error;
-    sum->policy_kl_error += part->policy_kl_error;
-    sum->js_divergence_error += part->js_divergence_error;
-    sum->sampling_importance_ratio += part->sampling_importance_ratio;
-    sum->is_oob_ratio += part->is_oob_ratio;
-    sum->approx_entropy += part->approx_entropy;
-    sum->clipped_tokens += part->clipped_tokens;
-    sum->num_valid_samples += part->num_valid_samples;
-    raise_to(&sum->max_abs_logprob_error, part->max_abs_logprob_error);
-}
-
-void loss_metrics_scale(LossMetrics *metrics, double factor) {
-    double *sums[] = {&metrics->loss,
-                      &metrics->kl_penalty,
-                      &metrics->probs_ratio,
-                      &metrics->probs_ratio_clamped,
-                      &metrics->token_mult_prob_error,
-                      &metrics->gen_kl_error,
-                      &metrics->policy_kl_error,
-                      &metrics->js_divergence_error,
-                      &metrics->sampling_importance_ratio,
-                      &metrics->is_oob_ratio,
-                      &metrics->approx_entropy,
-                      &metrics->clipped_tokens,
-                      &metrics->num_valid_samples};
-    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) *sums[i] *= factor;
-}
-
 static void add_actor(LossMetrics *metrics, double share, const ActorTerm *actor) {
     metrics->probs_ratio += share * actor->ratio;
     metrics->probs_ratio_clamped += share * actor->clamped;
-    lower_to(&metrics->probs_ratio_min, actor->ratio);
-    raise_to(&metrics->probs_ratio_max, actor->ratio);
-    lower_to(&metrics->probs_ratio_clamped_min, actor->clamped);
-    raise_to(&metrics->probs_ratio_clamped_max, actor->clamped);
+    loss_metrics_lower(&metrics->probs_ratio_min, actor->ratio);
+    loss_metrics_raise(&metrics->probs_ratio_max, actor->ratio);
+    loss_metrics_lower(&metrics->probs_ratio_clamped_min, actor->clamped);
+    loss_metrics_raise(&metrics->probs_ratio_clamped_max, actor->clamped);
     if (actor->clipped) metrics->clipped_tokens += share;
 }
 
+// ---- sequences
+
+static double previous_of(const LossTokens *tokens, const LossOptions *options, int64_t i) {
+    return options->force_on_policy_ratio ? tokens->current[i] : tokens->previous[i];
+}
+
+// Sums over the tokens of a sequence.
+typedef struct SequenceSums {
+    double tokens;
+    double log_ratio;  // cur − prev
+    double log_weight; // prev − gen
+    double finite;     // prev − gen where finite
+} SequenceSums;
+
+static SequenceSums sequence_sums(const LossTokens *tokens, const LossOptions *options) {
+    SequenceSums sums = {0};
+    bool ratio = has_sequence_ratio(options);
+    for (int64_t i = 0; i < tokens->count; i++) {
+        if (tokens->mask[i] == 0) continue;
+        double previous = previous_of(tokens, options, i), off = previous - tokens->generation[i];
+        sums.tokens += 1;
+        if (ratio) sums.log_ratio += tokens->current[i] - previous;
+        sums.log_weight += off;
+        sums.finite += zero_unless_finite(off);
+    }
+    return sums;
+}
+
+// The mean of the tokens' slopes by the ratio's logarithm, which is the mean of all their log-probs.
+static double sequence_slope(double ratio, const LossTokens *tokens, const LossOptions *options, double number) {
+    double sum = 0;
+    for (int64_t i = 0; i < tokens->count; i++)
+        if (tokens->mask[i] != 0) sum += clipped_term(options, ratio, tokens->advantage[i]).loss.slope;
+    return sum / number;
+}
+
+void loss_sequence(LossSequence *sequence, LossMetrics *metrics, const LossTokens *tokens, const LossOptions *options,
+                   LossCounts counts) {
+    *sequence = (LossSequence){0};
+    SequenceSums sums = sequence_sums(tokens, options);
+    if (sums.tokens == 0 || counts.valid_seqs <= 0) return;
+    sequence->share = 1 / (counts.valid_seqs * sums.tokens);
+    sequence->ratio = exponential(sums.log_ratio / sums.tokens);
+    if (options->sequence_level_importance_ratios) {
+        sequence->weight = sampling_weight(options, sums.log_weight, &sequence->outside);
+        metrics->sampling_importance_ratio += sequence->weight / counts.valid_seqs;
+    } else if (masks_sequences(options)) {
+        sequence->weight = within_bounds(options, exponential(sums.finite / sums.tokens));
+        metrics->is_oob_ratio += (1 - sequence->weight) / counts.valid_seqs;
+    }
+    if (has_sequence_ratio(options)) sequence->slope = sequence_slope(sequence->ratio, tokens, options, sums.tokens);
+}
+
+// ---- tokens
+
+// w of a token; adds it to the metrics.
+static double token_weight(LossMetrics *metrics, const LossOptions *options, const LossSequence *sequence, double share,
+                           double log_weight) {
+    bool outside;
+    double weight;
+    if (options->sequence_level_importance_ratios) { // its mean over sequences: loss_sequence
+        weight = sequence->weight;
+        outside = sequence->outside;
+    } else {
+        weight = sampling_weight(options, log_weight, &outside);
+        if (masks_sequences(options)) weight *= sequence->weight;
+        metrics->sampling_importance_ratio += share * weight;
+    }
+    if (outside) metrics->is_oob_ratio += share;
+    return weight;
+}
+
 void loss_clipped_pg(LossMetrics *metrics, float *dcurrent, float *dunfiltered, const LossTokens *tokens,
-                     const LossOptions *options, double global_valid_toks) {
+                     const LossOptions *options, LossCounts counts) {
     KlType type = kl_type_of(options);
+    const LossSequence *sequence = tokens->sequence;
     bool needs_reference = loss_needs_reference(options), apart = tokens->current_unfiltered != tokens->current;
+    double likelihood = tokens->positive && counts.positive_toks > 0 ? 1 / counts.positive_toks : 0;
     CHECK(!needs_reference || tokens->reference, "KL penalty %g without reference log-probs",
           options->reference_policy_kl_penalty);
+    CHECK(!loss_reads_sequences(options) || sequence, "a loss over sequences without a sequence");
     for (int64_t i = 0; i < tokens->count; i++) {
         dcurrent[i] = 0;
         if (apart) dunfiltered[i] = 0;
-        if (tokens->mask[i] == 0 || global_valid_toks <= 0) continue;
-        double share = tokens->mask[i] / global_valid_toks;
+        if (tokens->mask[i] == 0 || counts.valid_toks <= 0) continue;
+        double share = tokens->mask[i] / counts.valid_toks;
+        double part = options->token_level_loss ? share : tokens->mask[i] * sequence->share;
         double current = tokens->current[i], generation = tokens->generation[i];
-        double previous = options->force_on_policy_ratio ? current : tokens->previous[i];
+        double previous = previous_of(tokens, options, i);
 
-        ActorTerm actor = actor_term(options, current, previous, tokens->advantage[i]);
-        bool outside = false;
-        double weight = sampling_weight(options, previous, generation, &outside);
+        ActorTerm actor = actor_term(options, sequence, current, previous, tokens->advantage[i]);
+        double weight = token_weight(metrics, options, sequence, share, previous - generation);
         double used = options->use_importance_sampling_correction ? weight : 1;
         Term kl = {0, 0};
         if (needs_reference)
             kl = kl_term(options, type, tokens->current_unfiltered[i], tokens->reference[i], generation);
+        double nll = options->positive_example_nll_weight != 0 ? tokens->mask[i] * likelihood : 0;
 
-        double actor_slope = share * (used * actor.loss.slope);
-        double kl_slope = share * (options->reference_policy_kl_penalty * kl.slope);
+        double actor_slope = part * (used * actor.loss.slope);
+        double kl_slope = part * (options->reference_policy_kl_penalty * kl.slope);
+        actor_slope -= options->positive_example_nll_weight * nll;
         dcurrent[i] = (float)(apart ? actor_slope : actor_slope + kl_slope);
         if (apart) dunfiltered[i] = (float)kl_slope;
 
-        metrics->loss += share * (used * actor.loss.value + options->reference_policy_kl_penalty * kl.value);
-        metrics->kl_penalty += share * kl.value;
-        metrics->sampling_importance_ratio += share * weight;
-        if (outside) metrics->is_oob_ratio += share;
+        metrics->loss += part * (used * actor.loss.value + options->reference_policy_kl_penalty * kl.value) -
+                         options->positive_example_nll_weight * nll * current;
+        metrics->kl_penalty += part * kl.value;
+        metrics->positive_nll_loss -= nll * current;
         metrics->approx_entropy -= share * (exponential(current - generation) * current);
         add_actor(metrics, share, &actor);
         add_mismatch(metrics, type, share, previous, generation);
@@ -318,9 +278,9 @@ void loss_clipped_pg(LossMetrics *metrics, float *dcurrent, float *dunfiltered, 
 }
 
 void loss_nll(double *loss, float *dcurrent, const float *current, const float *mask, int64_t count,
-              double global_valid_toks) {
+              double valid_toks) {
     for (int64_t i = 0; i < count; i++) {
-        double share = mask[i] == 0 || global_valid_toks <= 0 ? 0 : mask[i] / global_valid_toks;
+        double share = mask[i] == 0 || valid_toks <= 0 ? 0 : mask[i] / valid_toks;
         dcurrent[i] = (float)-share;
         if (share != 0) *loss -= share * (double)current[i];
     }

@@ -2,89 +2,180 @@
 
 #include <math.h>
 
-// Host columns of one chunk of loss rows, picked from the batch.
-typedef struct Chunk {
+// Host columns of a micro-batch's loss rows, picked from the batch; log-probs and gradients are filled chunk by chunk.
+typedef struct Columns {
     float *current, *unfiltered, *previous, *generation, *reference, *advantage, *mask, *dcurrent, *dunfiltered;
-    SoftmaxRow *rows, *rows_unfiltered;
-} Chunk;
+    bool *dropped;                      // the filter no longer keeps the token
+    SoftmaxRow *rows, *rows_unfiltered; // of one chunk
+    LossSequence *sequences;            // NULL: the loss reads none
+} Columns;
 
-static Chunk chunk_open(Arena *arena, int64_t capacity) {
-    Chunk chunk = {.rows = arena_array(arena, SoftmaxRow, capacity),
-                   .rows_unfiltered = arena_array(arena, SoftmaxRow, capacity)};
-    float **columns[] = {&chunk.current,   &chunk.unfiltered, &chunk.previous, &chunk.generation, &chunk.reference,
-                         &chunk.advantage, &chunk.mask,       &chunk.dcurrent, &chunk.dunfiltered};
-    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) *columns[i] = arena_array(arena, float, capacity);
-    return chunk;
+// One micro-batch on its way through head and loss.
+typedef struct HeadPass {
+    Walk *walk;
+    const TrainBatch *batch;
+    const MicroBatch *micro;
+    const LossOptions *loss;
+    const UpdateOptions *options;
+    LossCounts counts;
+    bool filtered; // the KL term reads unfiltered log-probs, and the rest others
+    int64_t capacity;
+    Columns columns;
+    Tensor logits, norm;
+} HeadPass;
+
+static void pick(float *out, const float *column, const MicroBatch *micro) {
+    for (int64_t i = 0; column && i < micro->loss_count; i++) out[i] = column[micro->loss_columns[i]];
 }
 
-static void pick(float *out, const float *column, const int64_t *indices, int64_t count) {
-    for (int64_t i = 0; column && i < count; i++) out[i] = column[indices[i]];
+static void columns_open(Columns *columns, const HeadPass *pass, Arena *arena) {
+    int64_t count = pass->micro->loss_count;
+    const TrainBatch *batch = pass->batch;
+    float **all[] = {&columns->current,    &columns->unfiltered, &columns->previous,
+                     &columns->generation, &columns->reference,  &columns->advantage,
+                     &columns->mask,       &columns->dcurrent,   &columns->dunfiltered};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i] = arena_array(arena, float, count);
+    columns->dropped = arena_array(arena, bool, count);
+    columns->rows = arena_array(arena, SoftmaxRow, pass->capacity);
+    columns->rows_unfiltered = arena_array(arena, SoftmaxRow, pass->capacity);
+    pick(columns->mask, batch->mask, pass->micro);
+    pick(columns->generation, batch->generation, pass->micro);
+    pick(columns->previous, batch->previous ? batch->previous : batch->generation, pass->micro);
+    pick(columns->reference, batch->reference, pass->micro);
+    pick(columns->advantage, batch->advantage, pass->micro);
+    if (!pass->options->nll && loss_reads_sequences(pass->loss))
+        columns->sequences = arena_array(arena, LossSequence, pass->micro->tokens.span_count);
 }
 
-// Loss and gradients of the log-probs; true when the unfiltered log-prob has a gradient of its own.
-static bool chunk_loss(UpdateResult *result, Chunk *chunk, const TrainBatch *batch, const MicroBatch *micro,
-                       int64_t first, int64_t count, bool filtered, const LossOptions *loss, bool nll) {
-    const int64_t *columns = micro->loss_columns + first;
-    pick(chunk->mask, batch->mask, columns, count);
-    if (nll) {
-        loss_nll(&result->metrics.loss, chunk->dcurrent, chunk->current, chunk->mask, count, result->global_valid_toks);
-        return false;
+// Rows first..last-1, all of one sequence.
+static LossTokens tokens_of(const HeadPass *pass, int64_t sequence, int64_t first, int64_t last) {
+    const Columns *columns = &pass->columns;
+    const float *reward = pass->batch->reward;
+    return (LossTokens){.count = last - first,
+                        .current = columns->current + first,
+                        .current_unfiltered = (pass->filtered ? columns->unfiltered : columns->current) + first,
+                        .previous = columns->previous + first,
+                        .generation = columns->generation + first,
+                        .reference = pass->batch->reference ? columns->reference + first : NULL,
+                        .advantage = columns->advantage + first,
+                        .mask = columns->mask + first,
+                        .positive = reward && reward[pass->micro->sequences[sequence]] > 0,
+                        .sequence = columns->sequences ? &columns->sequences[sequence] : NULL};
+}
+
+// Logits of rows first..first+count-1, and their log-probs into the columns.
+static void head_forward(HeadPass *pass, Tensor *logits_NV, Tensor *norm_ND, int64_t first) {
+    Ops *ops = pass->walk->ops;
+    Columns *columns = &pass->columns;
+    int64_t V = pass->walk->architecture->vocab_size;
+    const SoftmaxFilter filter = pass->options->filter, plain = {.temperature = filter.temperature, .top_p = 1};
+    const int32_t *targets = pass->micro->loss_targets + first;
+    walk_head_forward(pass->walk, logits_NV, norm_ND, pass->micro->loss_rows + first);
+    softmax_rows(ops, columns->rows, logits_NV, V, filter);
+    softmax_logprobs(ops, columns->current + first, logits_NV, columns->rows, targets, filter);
+    if (!pass->filtered) return;
+    softmax_rows(ops, columns->rows_unfiltered, logits_NV, V, plain);
+    softmax_logprobs(ops, columns->unfiltered + first, logits_NV, columns->rows_unfiltered, targets, plain);
+}
+
+// An earlier step of this rollout may have moved a token out of the filter's set: it counts as unchanged.
+static void mark_dropped(HeadPass *pass, int64_t first, int64_t count) {
+    Columns *columns = &pass->columns;
+    for (int64_t i = first; i < first + count; i++) {
+        columns->dropped[i] = columns->current[i] == -INFINITY;
+        if (columns->dropped[i]) columns->current[i] = columns->generation[i];
     }
-    pick(chunk->generation, batch->generation, columns, count);
-    pick(chunk->previous, batch->previous ? batch->previous : batch->generation, columns, count);
-    pick(chunk->reference, batch->reference, columns, count);
-    pick(chunk->advantage, batch->advantage, columns, count);
-    for (int64_t i = 0; i < count; i++) {
-        double error = fabs((double)chunk->current[i] - (double)chunk->generation[i]);
-        if (error > result->max_abs_logprob_error || isnan(error)) result->max_abs_logprob_error = error;
-        if (chunk->current[i] == -INFINITY) { // an earlier step of this rollout moved the token out of the filter's set
-            chunk->mask[i] = 0;
-            chunk->current[i] = chunk->generation[i];
-            result->filtered_tokens++;
-        }
+}
+
+static void measure_errors(UpdateResult *result, const Columns *columns, int64_t first, int64_t count) {
+    for (int64_t i = first; i < first + count; i++)
+        loss_metrics_raise(&result->max_abs_logprob_error,
+                           fabs((double)columns->current[i] - (double)columns->generation[i]));
+}
+
+static void leave_out_dropped(UpdateResult *result, Columns *columns, int64_t first, int64_t count) {
+    for (int64_t i = first; i < first + count; i++) {
+        if (!columns->dropped[i]) continue;
+        columns->mask[i] = 0;
+        result->filtered_tokens++;
     }
-    LossTokens tokens = {.count = count,
-                         .current = chunk->current,
-                         .current_unfiltered = filtered ? chunk->unfiltered : chunk->current,
-                         .previous = chunk->previous,
-                         .generation = chunk->generation,
-                         .reference = batch->reference ? chunk->reference : NULL,
-                         .advantage = chunk->advantage,
-                         .mask = chunk->mask};
-    loss_clipped_pg(&result->metrics, chunk->dcurrent, chunk->dunfiltered, &tokens, loss, result->global_valid_toks);
-    return filtered;
+}
+
+static void sequences_of(UpdateResult *result, HeadPass *pass) {
+    for (int64_t b = 0; b < pass->micro->tokens.span_count; b++) {
+        LossTokens tokens = tokens_of(pass, b, pass->micro->loss_offset[b], pass->micro->loss_offset[b + 1]);
+        loss_sequence(&pass->columns.sequences[b], &result->metrics, &tokens, pass->loss, pass->counts);
+    }
+}
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+// Loss and gradients of the log-probs of rows first..first+count-1, which begin in sequence *sequence.
+static void chunk_loss(UpdateResult *result, HeadPass *pass, int64_t first, int64_t count, int64_t *sequence) {
+    Columns *columns = &pass->columns;
+    if (pass->options->nll) {
+        loss_nll(&result->metrics.loss, columns->dcurrent + first, columns->current + first, columns->mask + first,
+                 count, pass->counts.valid_toks);
+        return;
+    }
+    leave_out_dropped(result, columns, first, count);
+    for (int64_t begin = first, end; begin < first + count; begin = end) {
+        while (pass->micro->loss_offset[*sequence + 1] <= begin) ++*sequence;
+        end = smaller(pass->micro->loss_offset[*sequence + 1], first + count);
+        LossTokens tokens = tokens_of(pass, *sequence, begin, end);
+        loss_clipped_pg(&result->metrics, columns->dcurrent + begin, columns->dunfiltered + begin, &tokens, pass->loss,
+                        pass->counts);
+    }
+}
+
+static void chunk_backward(HeadPass *pass, Tensor *logits_NV, const Tensor *norm_ND, int64_t first) {
+    Columns *columns = &pass->columns;
+    softmax_backward(pass->walk->ops, logits_NV, columns->rows, pass->filtered ? columns->rows_unfiltered : NULL,
+                     pass->micro->loss_targets + first, columns->dcurrent + first,
+                     pass->filtered ? columns->dunfiltered + first : NULL, pass->walk->architecture->vocab_size,
+                     pass->options->filter);
+    walk_head_backward(pass->walk, logits_NV, norm_ND, pass->micro->loss_rows + first);
+}
+
+// Log-probs of all rows, for a loss whose first gradient depends on the last token of a sequence. Logits are not kept: the
+// head is walked again for the gradients.
+static void all_logprobs(HeadPass *pass) {
+    int64_t total = pass->micro->loss_count;
+    for (int64_t first = 0; first < total; first += pass->capacity) {
+        int64_t count = smaller(total - first, pass->capacity);
+        Tensor logits_NV = tensor_rows(&pass->logits, 0, count), norm_ND = tensor_rows(&pass->norm, 0, count);
+        head_forward(pass, &logits_NV, &norm_ND, first);
+        mark_dropped(pass, first, count);
+    }
 }
 
 // Head, log-softmax, loss and their backward, chunk by chunk: the logits of more than `head_chunk` rows never exist.
-static void head_and_loss(UpdateResult *result, Walk *walk, const TrainBatch *batch, const MicroBatch *micro,
-                          const LossOptions *loss, const UpdateOptions *options, Arena *arena) {
-    Ops *ops = walk->ops;
-    Device *device = &ops->device;
-    int64_t V = walk->architecture->vocab_size, D = walk->shape.hidden;
-    const SoftmaxFilter plain = {.temperature = options->filter.temperature, .top_p = 1};
-    bool filtered = softmax_filters(options->filter);
-    int64_t capacity = micro->loss_count < options->head_chunk ? micro->loss_count : options->head_chunk;
-    Chunk chunk = chunk_open(arena, capacity);
-    Tensor logits = DEVICE_TENSOR_RAW(device, MEMORY_LOGITS, DTYPE_F32, capacity, V);
-    Tensor norm = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, walk->options.policy.compute, capacity, D);
-    for (int64_t first = 0; first < micro->loss_count; first += capacity) {
-        int64_t count = micro->loss_count - first < capacity ? micro->loss_count - first : capacity;
-        Tensor logits_NV = tensor_rows(&logits, 0, count), norm_ND = tensor_rows(&norm, 0, count);
-        const int32_t *rows = micro->loss_rows + first, *targets = micro->loss_targets + first;
-        walk_head_forward(walk, &logits_NV, &norm_ND, rows);
-        softmax_rows(ops, chunk.rows, &logits_NV, V, options->filter);
-        softmax_logprobs(ops, chunk.current, &logits_NV, chunk.rows, targets, options->filter);
-        if (filtered) {
-            softmax_rows(ops, chunk.rows_unfiltered, &logits_NV, V, plain);
-            softmax_logprobs(ops, chunk.unfiltered, &logits_NV, chunk.rows_unfiltered, targets, plain);
+static void head_and_loss(UpdateResult *result, HeadPass *pass, Arena *arena) {
+    Device *device = &pass->walk->ops->device;
+    int64_t total = pass->micro->loss_count, sequence = 0;
+    pass->capacity = smaller(total, pass->options->head_chunk);
+    pass->logits =
+        DEVICE_TENSOR_RAW(device, MEMORY_LOGITS, DTYPE_F32, pass->capacity, pass->walk->architecture->vocab_size);
+    pass->norm = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, pass->walk->options.policy.compute, pass->capacity,
+                                   pass->walk->shape.hidden);
+    columns_open(&pass->columns, pass, arena);
+    if (pass->columns.sequences && loss_reads_current_first(pass->loss) && pass->capacity < total) all_logprobs(pass);
+    for (int64_t first = 0; first < total; first += pass->capacity) {
+        int64_t count = smaller(total - first, pass->capacity);
+        Tensor logits_NV = tensor_rows(&pass->logits, 0, count), norm_ND = tensor_rows(&pass->norm, 0, count);
+        head_forward(pass, &logits_NV, &norm_ND, first);
+        if (!pass->options->nll) {
+            measure_errors(result, &pass->columns, first, count);
+            mark_dropped(pass, first, count);
         }
-        bool both = chunk_loss(result, &chunk, batch, micro, first, count, filtered, loss, options->nll);
-        softmax_backward(ops, &logits_NV, chunk.rows, both ? chunk.rows_unfiltered : NULL, targets, chunk.dcurrent,
-                         both ? chunk.dunfiltered : NULL, V, options->filter);
-        walk_head_backward(walk, &logits_NV, &norm_ND, rows);
+        if (pass->columns.sequences && first == 0) sequences_of(result, pass);
+        chunk_loss(result, pass, first, count, &sequence);
+        chunk_backward(pass, &logits_NV, &norm_ND, first);
     }
-    device_release(device, &logits);
-    device_release(device, &norm);
+    device_release(device, &pass->logits);
+    device_release(device, &pass->norm);
 }
 
 UpdateResult update_none(void) {
@@ -113,20 +204,29 @@ void update_policy(UpdateResult *result, Walk *walk, const TrainBatch *batch, co
                    const UpdateOptions *options, Progress *progress, int64_t *done) {
     Ledger *ledger = &walk->ops->device.ledger;
     Arena arena = {0};
+    bool filtered = softmax_filters(options->filter) && !options->nll && loss_needs_reference(loss);
+    LossCounts counts = batch_counts(batch);
     *result = update_none();
-    batch_valid_counts(batch, &result->global_valid_seqs, &result->global_valid_toks);
-    result->metrics.num_valid_samples = result->global_valid_seqs;
+    result->global_valid_seqs = result->metrics.num_valid_samples = counts.valid_seqs;
+    result->global_valid_toks = counts.valid_toks;
+    CHECK(options->nll || loss->positive_example_nll_weight == 0 || batch->reward, "positive examples without rewards");
     MemoryPhase before = ledger_enter(ledger, PHASE_FORWARD);
     walk_begin(walk, batch->ids + batch->offset[0], batch->offset[batch->count] - batch->offset[0]);
     for (int64_t first = 0; first < batch->count; first += options->micro_batch_size) {
-        int64_t left = batch->count - first;
-        int64_t count = left < options->micro_batch_size ? left : options->micro_batch_size;
+        int64_t count = smaller(batch->count - first, options->micro_batch_size);
         MicroBatch micro = batch_micro(batch, first, count, &arena);
         if (micro.loss_count) {
+            HeadPass pass = {.walk = walk,
+                             .batch = batch,
+                             .micro = &micro,
+                             .loss = loss,
+                             .options = options,
+                             .counts = counts,
+                             .filtered = filtered};
             ledger_enter(ledger, PHASE_FORWARD);
             walk_forward(walk, &micro.tokens, micro.page_count);
             ledger_enter(ledger, PHASE_BACKWARD);
-            head_and_loss(result, walk, batch, &micro, loss, options, &arena);
+            head_and_loss(result, &pass, &arena);
             walk_backward(walk);
         }
         arena_reset(&arena);
