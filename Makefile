@@ -99,6 +99,29 @@ bench-gemm bench-step: bench-%: $(BUILD)/tests/bench_%
 $(BENCHES): %: %.o $(HELPERS) $(BUILD)/libwhet.a
 	$(CC) $(SANITIZE_FLAGS) -pthread -o $@ $^ $(TEST_LIBS) $(PACKAGE_LIBS) -lm
 
+# Fuzzing: every tests/fuzz/fuzz_*.c that has an LLVMFuzzerTestOneInput runs SECONDS long under the address and
+# undefined-behaviour sanitizers (clang's libFuzzer). ONLY=tokenizer fuzzes a part; corpora stay in build-fuzz/corpus.
+SECONDS = 60
+FUZZ_CC = clang
+FUZZ_BUILD = build-fuzz
+FUZZ_TARGETS := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(shell grep -l LLVMFuzzerTestOneInput tests/fuzz/*.c))
+FUZZ_SUPPORT = $(BUILD)/tests/fuzz/fuzz_files.o $(BUILD)/tests/fuzz/fuzz_model.o
+FUZZ_WRAPPED = file_map file_unmap file_read file_exists file_is_folder file_same realpath
+ifneq ($(findstring fuzzer,$(SANITIZE)),)
+$(BUILD)/ops/kernels_%.o: override SANITIZE_FLAGS = # no reader calls them, and they take minutes when instrumented
+endif
+fuzz:
+	$(MAKE) --no-print-directory CC="$(FUZZ_CC)" BUILD=$(FUZZ_BUILD) SANITIZE=fuzzer-no-link,address,undefined CFLAGS='-O1 -g' fuzz-targets
+	@BUILD=$(FUZZ_BUILD) FUZZ_SECONDS=$(SECONDS) sh tests/fuzz/run.sh
+fuzz-targets: $(FUZZ_TARGETS) $(BUILD)/fuzz/fuzz_seeds
+$(FUZZ_TARGETS): $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(FUZZ_SUPPORT) $(BUILD)/libwhet.a
+	@mkdir -p $(@D)
+	@echo "  link $@"
+	$(CC) -fsanitize=fuzzer,address,undefined -pthread $(FUZZ_WRAPPED:%=-Wl,--wrap=%) -o $@ $^ $(PACKAGE_LIBS) -lm
+$(BUILD)/fuzz/fuzz_seeds: $(BUILD)/tests/fuzz/fuzz_seeds.o $(HELPERS) $(BUILD)/libwhet.a
+	@mkdir -p $(@D)
+	$(CC) $(SANITIZE_FLAGS) -pthread -o $@ $^ $(PACKAGE_LIBS) -lm
+
 # A room includes itself and the rooms above it in ROOMS, never below; file stems are unique.
 layers:
 	@sh scripts/layers $(ROOMS)
@@ -116,5 +139,5 @@ format-check:
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: ulp bench-gemm bench-step all test tests fixtures layers banned format format-check clean
--include $(OBJECTS:.o=.d) $(TESTS:=.d) $(HELPERS:.o=.d) $(FIXTURE_OBJECTS:.o=.d)
+.PHONY: fuzz fuzz-targets ulp bench-gemm bench-step all test tests fixtures layers banned format format-check clean
+-include $(OBJECTS:.o=.d) $(TESTS:=.d) $(wildcard $(BUILD)/tests/fuzz/*.d) $(HELPERS:.o=.d) $(FIXTURE_OBJECTS:.o=.d)

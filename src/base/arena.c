@@ -5,6 +5,21 @@
 #include <stdio.h>
 #include <string.h>
 
+// The address sanitizer sees what was not asked for: what is left of a block, and GUARD bytes behind every piece.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define WHET_CLANG_ASAN
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(WHET_CLANG_ASAN)
+#include <sanitizer/asan_interface.h>
+enum { GUARD = 64 };
+#else
+#define ASAN_POISON_MEMORY_REGION(memory, bytes) ((void)0)
+#define ASAN_UNPOISON_MEMORY_REGION(memory, bytes) ((void)0)
+enum { GUARD = 0 };
+#endif
+
 enum { ALIGNMENT = 64, FIRST_BLOCK = 1 << 16 };
 
 struct ArenaBlock {
@@ -22,20 +37,22 @@ static ArenaBlock *block_open(size_t capacity, ArenaBlock *older) {
     ArenaBlock *block = aligned_alloc(ALIGNMENT, ALIGNMENT + capacity);
     OBTAINED(block, "%zu bytes of host memory", capacity);
     *block = (ArenaBlock){.older = older, .capacity = capacity};
+    ASAN_POISON_MEMORY_REGION(payload(block), capacity);
     return block;
 }
 
 void *arena_alloc(Arena *arena, size_t bytes) {
     _Static_assert(sizeof(ArenaBlock) <= ALIGNMENT, "the header fits before the payload");
     CHECK(bytes <= SIZE_MAX / 2, "%zu bytes", bytes);
-    bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    size_t taken = (bytes + GUARD + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     ArenaBlock *block = arena->newest;
-    if (!block || block->capacity - block->used < bytes) {
+    if (!block || block->capacity - block->used < taken) {
         size_t grown = block ? block->capacity * 2 : FIRST_BLOCK;
-        arena->newest = block = block_open(bytes > grown ? bytes : grown, block);
+        arena->newest = block = block_open(taken > grown ? taken : grown, block);
     }
     void *memory = payload(block) + block->used;
-    block->used += bytes;
+    block->used += taken;
+    ASAN_UNPOISON_MEMORY_REGION(memory, bytes);
     return memset(memory, 0, bytes);
 }
 
@@ -75,6 +92,7 @@ void arena_reset(Arena *arena) {
     arena_close(&rest);
     arena->newest->older = NULL;
     arena->newest->used = 0;
+    ASAN_POISON_MEMORY_REGION(payload(arena->newest), arena->newest->capacity);
 }
 
 void arena_close(Arena *arena) {

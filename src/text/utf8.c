@@ -39,6 +39,7 @@ size_t utf8_put(char out[4], uint32_t code) {
 }
 
 size_t utf8_repair(StrBuf *out, const char *text, size_t size, bool last) {
+    if (!size) return 0;     // text may be NULL
     size_t good = 0, at = 0; // text[good..at) is well-formed and not yet appended
     while (at < size) {
         Utf8Step step = utf8_step(text + at, size - at);

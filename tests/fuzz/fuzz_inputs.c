@@ -1,0 +1,39 @@
+// Fuzz target: JSONL files of prompts, chats and ids, as `whet generate --prompts` and `whet score` read them.
+#include "base/file.h"
+#include "fuzz/fuzz_files.h"
+#include "run/inputs.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const Architecture architecture = {.vocab_size = 49152, .max_positions = 2048};
+static LoadedModel model = {.path = "x", .architecture = &architecture};
+
+static bool open_model(Error *error) {
+    Arena arena = {0};
+    char *text;
+    size_t size;
+    bool good = tokenizer_open_folder(&model.tokenizer, "tests/data/text/tokenizers/smollm2", error) &&
+                file_read(&text, &size, &arena, "tests/data/text/chat/templates/smollm2.jinja", error) &&
+                chat_open(&model.chat, text, size, "smollm2.jinja", error);
+    arena_close(&arena);
+    return good;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    Error error = {{0}};
+    if (!model.chat && !open_model(&error)) error_abort(__FILE__, __LINE__, "model", "%s", error.text);
+    fuzz_files_forget();
+    fuzz_files_add("fuzz/x.jsonl", data, size);
+    for (int chat = 0; chat < 2; chat++) {
+        Arena arena = {0};
+        Inputs inputs = {.model = &model, .options = {"prompt", chat, chat, 1, 2047}};
+        if (inputs_read(&inputs, "fuzz/x.jsonl", &arena, &error))
+            for (int64_t i = 0; i < inputs.offset[inputs.count]; i++)
+                CHECK(inputs.ids.ids[i] >= 0 && inputs.ids.ids[i] < 49152, "id %d", inputs.ids.ids[i]);
+        else
+            fuzz_files_refused(&error);
+        inputs_close(&inputs);
+        arena_close(&arena);
+    }
+    return 0;
+}
