@@ -50,9 +50,15 @@ void progress_begin(Progress *progress, const char *label, int64_t total) {
     progress->shown = log_level >= LOG_NORMAL && isatty(STDERR_FILENO);
 }
 
+void progress_begin_bytes(Progress *progress, const char *label, int64_t first, int64_t total) {
+    progress_begin(progress, label, total);
+    progress->first = first;
+    progress->bytes = true;
+}
+
 void progress_update(Progress *progress, int64_t done) {
     double now = log_seconds();
-    if (!progress->shown || (now - progress->drawn < 0.1 && done < progress->total)) return;
+    if (!progress->shown || (now - progress->drawn < 0.1 && done != progress->total)) return;
     progress->drawn = now;
     enum { WIDTH = 24 };
     double share = (double)done / (double)progress->total;
@@ -62,8 +68,12 @@ void progress_update(Progress *progress, int64_t done) {
     memset(bar, '-', WIDTH);
     memset(bar, '#', (size_t)full);
     bar[WIDTH] = 0;
-    double spent = now - progress->started, left = share > 0 ? spent * (1 - share) / share : 0;
+    double rate = (double)(done - progress->first) / (now - progress->started + 1e-9);
+    double left = rate > 0 && done < progress->total ? (double)(progress->total - done) / rate : 0;
     fprintf(stderr, "\r\033[K  %-12s [%s] %3.0f%%  %.0f s left", progress->label, bar, 100 * share, left);
+    if (progress->bytes)
+        fprintf(stderr, ", %.1f of %.1f MB, %.1f MB/s", 1e-6 * (double)done, 1e-6 * (double)progress->total,
+                1e-6 * rate);
     fflush(stderr);
 }
 

@@ -15,11 +15,13 @@ double log_seconds(void); // monotonic clock
 // A bar with percentage and time left. Draws on a terminal only, at most ten times a second.
 typedef struct Progress {
     const char *label; // not owned, must outlive the bar
-    int64_t total;
+    int64_t total, first;
     double started, drawn;
-    bool shown;
+    bool shown, bytes;
 } Progress;
 
 void progress_begin(Progress *progress, const char *label, int64_t total);
+// Counts bytes, of which `first` are there already, and shows the rate besides. total -1: not known.
+void progress_begin_bytes(Progress *progress, const char *label, int64_t first, int64_t total);
 void progress_update(Progress *progress, int64_t done);
 void progress_end(Progress *progress); // wipes the bar

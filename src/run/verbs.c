@@ -4,12 +4,13 @@
 #include "run/completion_command.h"
 #include "run/generate_command.h"
 #include "run/help_command.h"
+#include "run/pull_command.h"
 #include "run/train_command.h"
 
 #include <string.h>
 
-static const Command *const verbs[] = {&train_command,  &generate_command, &score_command,
-                                       &config_command, &help_command,     &completion_command};
+static const Command *const verbs[] = {&train_command, &generate_command, &score_command,     &config_command,
+                                       &pull_command,  &help_command,     &completion_command};
 enum { VERB_COUNT = sizeof verbs / sizeof *verbs };
 
 const Command *const *verbs_all(int *count) {
