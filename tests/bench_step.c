@@ -61,7 +61,7 @@ static double generate(ModelSetup *setup, const Shape *shape, Samples *samples, 
     }
     EngineRun run = {.seed = 1, .purpose = RNG_SAMPLE_TOKEN};
     double best = 1e9;
-    if (!engine_open(&engine, &setup->resident, &options, NULL, 0, &error)) CHECK(false, "%s", error.text);
+    if (!engine_open(&engine, &setup->resident, &options, (EngineStops){0}, &error)) CHECK(false, "%s", error.text);
     for (int repeat = 0; repeat < 3; repeat++) {
         double begin = log_seconds();
         if (!engine_start(engine, requests, shape->distinct, run, &error)) CHECK(false, "%s", error.text);

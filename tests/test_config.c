@@ -240,6 +240,11 @@ static void test_kinds_and_ranges(void **state) {
         {"policy.generation.val_temperature=-1", "policy.generation.val_temperature: expected a number from 0"},
         {"policy.generation.stop_token_ids=[1,-1]",
          "policy.generation.stop_token_ids.1: expected a token number, found -1"},
+        {"policy.generation.stop_strings=[x,'']",
+         "policy.generation.stop_strings.1: expected a text in quotes, not empty, found ''"},
+        {"policy.generation.stop_strings=[7]", "policy.generation.stop_strings.0: expected a text in quotes"},
+        {"policy.generation.stop_strings=x", "expected a list of texts"},
+        {"policy.generation.stop_strings=[a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q]", "more than 16 texts"},
         {"policy.generation.stop_token_ids=[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]", "more than 16 tokens"},
         {"data.train.dataset_name=gsm8k", "data.train.dataset_name: 'gsm8k' is not supported; choose arithmetic"},
         {"data.train.operations=['/']", "data.train.operations.0: expected one of '+', '-', '*', found '/'"},
@@ -323,7 +328,6 @@ static void test_classes(void **state) {
         {"policy.tokenizer.chat_template_kwargs={enable_thinking:false}",
          "a mapping is not supported yet; only null, {} is"},
         {"policy.tokenizer.chat_template_kwargs={}", NULL},
-        {"policy.generation.stop_strings=['x']", "policy.generation.stop_strings: a list is not supported yet"},
         {"checkpointing.model_save_format=null", NULL},
         {"checkpointing.model_save_format=torch_save", "'torch_save' is not supported yet; only safetensors, null is"},
         {"+policy.automodel_cfg.automodel_kwargs.freeze_config={x:1}", "freeze_config: a mapping is not supported yet"},
@@ -386,9 +390,10 @@ static void test_table(void **state) {
 static void test_plain_yaml_loads_again(void **state) {
     (void)state;
     char *overrides[] = {"policy.model_name=\"a: \\\"b\\\" \\${c} 100%\"", "policy.generation.stop_token_ids=[1,2]",
+                         "policy.generation.stop_strings=[\"</a>\",\"\n- x\"]",
                          "+policy.generation.vllm_kwargs.yes={on:'off',n:'1'}", "policy.optimizer.kwargs.lr=1e-5"};
     const Settings *first = load_with(
-        "grpo: {max_num_steps: 3}\npolicy: {dtensor_cfg: {_v2: true}, megatron_cfg: {'${k}': 1}}\n" TASK, 4, overrides);
+        "grpo: {max_num_steps: 3}\npolicy: {dtensor_cfg: {_v2: true}, megatron_cfg: {'${k}': 1}}\n" TASK, 5, overrides);
     StrBuf one = {0}, two = {0};
     explain_yaml(&one, first);
     const Settings *second = load(one.text);
@@ -396,6 +401,9 @@ static void test_plain_yaml_loads_again(void **state) {
     assert_string_equal(one.text, two.text);
     assert_string_equal(second->policy.model_name, first->policy.model_name);
     assert_int_equal(second->generation.stop_ids[1], 2);
+    assert_int_equal(second->val_generation.stop_string_count, 2);
+    assert_string_equal(second->val_generation.stop_strings[0], "</a>");
+    assert_string_equal(second->val_generation.stop_strings[1], "\n- x");
     assert_int_equal(second->scheduler.milestones[0], 50);
     assert_true(second->optimizer.lr == 1e-5 && second->optimizer.eps == 1e-8);
     assert_non_null(strstr(one.text, "eps: 1.0e-08\n"));

@@ -1,7 +1,6 @@
 // The rollout engine: every way to schedule the same requests gives the same bits, which are those of a walk that knows
 // nothing of pages, batches and sharing.
-#include "rollout/engine.h"
-#include "support/tiny_model.h"
+#include "support/engine_setup.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -9,75 +8,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-enum { ROWS = 256, PROMPTS = 8 };
-static const int32_t model_stops[] = {3, 77};
-static const EngineRun run = {.seed = 0x123456789abcdefu, .purpose = RNG_SAMPLE_TOKEN, .step = 5};
-static const PrecisionPolicy fp32 = {DTYPE_F32, DTYPE_F32}, bf16 = {DTYPE_BF16, DTYPE_F32};
-static const OpsOptions one_thread = {.threads = 1};
-
-static GenerationOptions usual(void) {
-    return (GenerationOptions){.max_new_tokens = 20,
-                               .temperature = 1,
-                               .top_p = 1,
-                               .max_length = 60,
-                               .max_sequences = 64,
-                               .prefill_chunk = 64};
-}
-
-// Prompts of lengths around the size of a page, with 1 to 4 samples. Numbers are not the order of the requests.
-static void usual_requests(EngineRequest requests[PROMPTS], Arena *arena) {
-    static const int32_t lengths[PROMPTS] = {1, 15, 16, 17, 33, 50, 5, 32};
-    static const int32_t numbers[PROMPTS] = {4, 2, 9, 0, 1, 7, 1000000, 3};
-    for (int i = 0; i < PROMPTS; i++) {
-        int32_t *ids = arena_array(arena, int32_t, lengths[i]);
-        for (int32_t t = 0; t < lengths[i]; t++) ids[t] = (t * 37 + i * 11 + t * t) % TINY_VOCABULARY;
-        requests[i] = (EngineRequest){.ids = ids,
-                                      .count = lengths[i],
-                                      .prompt = numbers[i],
-                                      .samples = 1 + (i * 3 + 2) % 4,
-                                      .question = 100 + i};
-    }
-}
-
-static Samples generate(TinyModel *model, const GenerationOptions *options, const EngineRequest *requests,
-                        int64_t count, Arena *arena) {
-    Error error;
-    Engine *engine;
-    if (!engine_open(&engine, &model->resident, options, model_stops, 2, &error)) fail_msg("%s", error.text);
-    if (!engine_start(engine, requests, count, run, &error)) fail_msg("%s", error.text);
-    while (engine_step(engine)) {
-    }
-    EngineCounts counts = engine_counts(engine);
-    assert_int_equal(counts.finished, counts.samples);
-    assert_int_equal(counts.free_pages, counts.pages); // no page is left behind
-    Samples samples;
-    engine_collect(engine, &samples, arena);
-    engine_close(engine);
-    return samples;
-}
-
-static void assert_same_floats(const float *a, const float *b, int64_t count) {
-    for (int64_t i = 0; i < count; i++)
-        if (dtype_bits(a[i]) != dtype_bits(b[i])) fail_msg("%lld: %a is not %a", (long long)i, a[i], b[i]);
-}
-
-static void assert_same_samples(const Samples *a, const Samples *b) {
-    assert_int_equal(a->count, b->count);
-    assert_memory_equal(a->prompt, b->prompt, (size_t)a->count * sizeof *a->prompt);
-    assert_memory_equal(a->question, b->question, (size_t)a->count * sizeof *a->question);
-    assert_memory_equal(a->prompt_length, b->prompt_length, (size_t)a->count * sizeof *a->prompt_length);
-    assert_memory_equal(a->finish, b->finish, (size_t)a->count * sizeof *a->finish);
-    assert_memory_equal(a->offset, b->offset, (size_t)(a->count + 1) * sizeof *a->offset);
-    assert_memory_equal(a->ids, b->ids, (size_t)a->offset[a->count] * sizeof *a->ids);
-    assert_same_floats(a->generation_logprobs, b->generation_logprobs, a->offset[a->count]);
-}
-
-static Samples generate_usual(TinyModel *model, const GenerationOptions *options, Arena *arena) {
-    EngineRequest requests[PROMPTS];
-    usual_requests(requests, arena);
-    return generate(model, options, requests, PROMPTS, arena);
-}
 
 // ---- the plain road: the whole sequence anew for every token, alone, in pages of its own
 
@@ -115,7 +45,8 @@ static Plain plain_answer(TinyModel *model, const GenerationOptions *options, co
     bool greedy = options->temperature == 0;
     SoftmaxFilter filter = {.temperature = greedy ? 1 : (float)options->temperature,
                             .top_p = greedy ? 1 : (float)options->top_p,
-                            .top_k = greedy ? 0 : (int32_t)options->top_k};
+                            .top_k = greedy ? 0 : (int32_t)options->top_k,
+                            .min_p = greedy ? 0 : (float)options->min_p};
     Plain plain = {0};
     int32_t ids[TINY_POSITIONS];
     memcpy(ids, request->ids, (size_t)request->count * sizeof *ids);
@@ -123,14 +54,14 @@ static Plain plain_answer(TinyModel *model, const GenerationOptions *options, co
         plain_logits(model, &cache, &logits, ids, length);
         SoftmaxRow row;
         int32_t id;
-        RngCounter at = {run.step, (uint32_t)request->prompt, (uint32_t)sample, (uint32_t)plain.count};
-        float uniform = rng_uniform(run.seed, run.purpose, at);
+        RngCounter at = {engine_setup_run.step, (uint32_t)request->prompt, (uint32_t)sample, (uint32_t)plain.count};
+        float uniform = rng_uniform(engine_setup_run.seed, engine_setup_run.purpose, at);
         softmax_rows(ops, &row, &logits, TINY_VOCABULARY, filter);
         softmax_sample(ops, &id, &logits, &row, TINY_VOCABULARY, &uniform, filter);
         if (greedy) id = most_likely(logits.data);
         softmax_logprobs(ops, &plain.logprobs[plain.count], &logits, &row, &id, filter);
         plain.ids[plain.count++] = ids[length++] = id;
-        plain.finish = id == model_stops[0] || id == model_stops[1] ? FINISH_STOP : FINISH_LENGTH;
+        plain.finish = id == engine_setup_stops.ids[0] || id == engine_setup_stops.ids[1] ? FINISH_STOP : FINISH_LENGTH;
         if (plain.finish == FINISH_STOP || plain.count == options->max_new_tokens || length == options->max_length)
             break;
     }
@@ -142,8 +73,8 @@ static Plain plain_answer(TinyModel *model, const GenerationOptions *options, co
 static void assert_plain(TinyModel *model, const GenerationOptions *options) {
     Arena arena = {0};
     EngineRequest requests[PROMPTS];
-    usual_requests(requests, &arena);
-    Samples samples = generate(model, options, requests, PROMPTS, &arena);
+    engine_setup_requests(requests, &arena);
+    Samples samples = engine_setup_generate(model, options, requests, PROMPTS, NULL, &arena);
     int64_t b = 0, stopped = 0;
     for (int32_t number = 0; number <= 1000000; number++)
         for (int i = 0; i < PROMPTS; i++)
@@ -157,13 +88,13 @@ static void assert_plain(TinyModel *model, const GenerationOptions *options) {
                 assert_memory_equal(samples.ids + samples.offset[b], requests[i].ids,
                                     (size_t)requests[i].count * sizeof *samples.ids);
                 assert_memory_equal(samples.ids + start, plain.ids, (size_t)plain.count * sizeof *plain.ids);
-                assert_same_floats(samples.generation_logprobs + start, plain.logprobs, plain.count);
+                engine_setup_same_floats(samples.generation_logprobs + start, plain.logprobs, plain.count);
                 for (int64_t t = samples.offset[b]; t < start; t++) assert_true(samples.generation_logprobs[t] == 0);
                 assert_int_equal(samples.finish[b], plain.finish);
                 stopped += plain.finish == FINISH_STOP;
             }
     assert_int_equal(b, samples.count);
-    if (options->temperature >= 1 && options->top_p == 1)
+    if (options->temperature == 1 && options->top_p == 1)
         assert_in_range(stopped, 1, samples.count - 1); // both ends occur
     arena_close(&arena);
 }
@@ -171,17 +102,20 @@ static void assert_plain(TinyModel *model, const GenerationOptions *options) {
 static void test_answers_are_those_of_the_plain_road(void **state) {
     (void)state;
     static const DType outputs[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 2 * PRECISIONS; i++) {
         TinyModel model;
-        PrecisionPolicy policy = {i & 1 ? DTYPE_BF16 : DTYPE_F32, outputs[i % 3]};
-        tiny_model_open(&model, i & 2 ? MODEL_QWEN2 : MODEL_LLAMA, policy, one_thread, ROWS);
-        GenerationOptions options = usual();
+        PrecisionPolicy policy = {precisions[i % PRECISIONS].compute, outputs[i / 2]};
+        tiny_model_open(&model, i & 1 ? MODEL_QWEN2 : MODEL_LLAMA, policy, one_thread, ROWS);
+        GenerationOptions options = engine_setup_options();
         assert_plain(&model, &options);
         options.temperature = 0.7;
         options.top_p = 0.9;
         assert_plain(&model, &options);
         options.temperature = 1.3;
         options.top_k = 9;
+        assert_plain(&model, &options);
+        options.top_p = 1;
+        options.min_p = 0.1;
         assert_plain(&model, &options);
         options.temperature = 0;
         assert_plain(&model, &options);
@@ -194,20 +128,20 @@ static void test_answers_are_those_of_the_plain_road(void **state) {
 static void test_batch_size_chunk_and_rows_change_nothing(void **state) {
     (void)state;
     static const int64_t sequences[] = {1, 5, 64}, chunks[] = {1, 16, 64, 1000}, rows[] = {ROWS, 3};
-    for (int precision = 0; precision < 2; precision++) {
+    for (int precision = 0; precision < PRECISIONS; precision++) {
         Arena arena = {0};
         Samples first = {0};
         for (int r = 0; r < 2; r++) {
             TinyModel model;
-            tiny_model_open(&model, MODEL_LLAMA, precision ? bf16 : fp32, one_thread, rows[r]);
+            tiny_model_open(&model, MODEL_LLAMA, precisions[precision], one_thread, rows[r]);
             for (int s = 0; s < 3; s++)
                 for (int c = 0; c < 4; c++) {
-                    GenerationOptions options = usual();
+                    GenerationOptions options = engine_setup_options();
                     options.max_sequences = sequences[s];
                     options.prefill_chunk = chunks[c];
-                    Samples samples = generate_usual(&model, &options, &arena);
+                    Samples samples = engine_setup_usual(&model, &options, &arena);
                     if (!first.count) first = samples;
-                    assert_same_samples(&first, &samples);
+                    engine_setup_same(&first, &samples);
                 }
             tiny_model_close(&model);
         }
@@ -218,7 +152,7 @@ static void test_batch_size_chunk_and_rows_change_nothing(void **state) {
 static void test_threads_and_instruction_sets_change_nothing(void **state) {
     (void)state;
     static const char *const isas[] = {"scalar", "avx2", "avx512"};
-    for (int precision = 0; precision < 2; precision++) {
+    for (int precision = 0; precision < PRECISIONS; precision++) {
         Arena arena = {0};
         Samples first = {0};
         for (int i = 0; i < 3; i++)
@@ -229,46 +163,48 @@ static void test_threads_and_instruction_sets_change_nothing(void **state) {
                 if (!ops_open(&probe, options, &error)) continue; // this CPU lacks it
                 ops_close(&probe);
                 TinyModel model;
-                tiny_model_open(&model, MODEL_QWEN2, precision ? bf16 : fp32, options, ROWS);
-                GenerationOptions generation = usual();
-                Samples samples = generate_usual(&model, &generation, &arena);
+                tiny_model_open(&model, MODEL_QWEN2, precisions[precision], options, ROWS);
+                GenerationOptions generation = engine_setup_options();
+                Samples samples = engine_setup_usual(&model, &generation, &arena);
                 if (!first.count) first = samples;
-                assert_same_samples(&first, &samples);
+                engine_setup_same(&first, &samples);
                 tiny_model_close(&model);
             }
         arena_close(&arena);
     }
 }
 
-// A prompt alone, and among 6 and 63 others, first or last.
+// A prompt alone, and among 1, 6 and 63 others, first or last.
 static void test_company_changes_nothing(void **state) {
     (void)state;
-    static const int64_t sizes[] = {1, 7, 64};
-    Arena arena = {0};
-    TinyModel model;
-    tiny_model_open(&model, MODEL_LLAMA, bf16, one_thread, ROWS);
-    GenerationOptions options = usual();
-    Samples alone = {0};
-    for (int s = 0; s < 3; s++)
-        for (int64_t place = 0; place<sizes[s]; place += sizes[s]> 1 ? sizes[s] - 1 : 1) {
-            EngineRequest requests[64], base[PROMPTS];
-            usual_requests(base, &arena);
-            for (int32_t i = 0; i < sizes[s]; i++) {
-                requests[i] = base[i % PROMPTS];
-                requests[i].prompt = 5000 + i;
-                requests[i].samples = 1 + i % 2;
+    static const int64_t sizes[] = {1, 2, 7, 64};
+    for (int precision = 0; precision < PRECISIONS; precision++) {
+        Arena arena = {0};
+        TinyModel model;
+        tiny_model_open(&model, MODEL_LLAMA, precisions[precision], one_thread, ROWS);
+        GenerationOptions options = engine_setup_options();
+        Samples alone = {0};
+        for (int s = 0; s < 4; s++)
+            for (int64_t place = 0; place<sizes[s]; place += sizes[s]> 1 ? sizes[s] - 1 : 1) {
+                EngineRequest requests[64], base[PROMPTS];
+                engine_setup_requests(base, &arena);
+                for (int32_t i = 0; i < sizes[s]; i++) {
+                    requests[i] = base[i % PROMPTS];
+                    requests[i].prompt = 5000 + i;
+                    requests[i].samples = 1 + i % 2;
+                }
+                requests[place] = base[4];
+                requests[place].prompt = 42; // the least: first in Samples
+                requests[place].samples = 2;
+                Samples samples = engine_setup_generate(&model, &options, requests, sizes[s], NULL, &arena);
+                if (s == 0) alone = samples;
+                assert_int_equal(alone.count, 2);
+                samples.count = 2;
+                engine_setup_same(&alone, &samples);
             }
-            requests[place] = base[4];
-            requests[place].prompt = 42; // the least: first in Samples
-            requests[place].samples = 2;
-            Samples samples = generate(&model, &options, requests, sizes[s], &arena);
-            if (s == 0) alone = samples;
-            assert_int_equal(alone.count, 2);
-            samples.count = 2;
-            assert_same_samples(&alone, &samples);
-        }
-    tiny_model_close(&model);
-    arena_close(&arena);
+        tiny_model_close(&model);
+        arena_close(&arena);
+    }
 }
 
 static void test_order_of_requests_changes_nothing(void **state) {
@@ -276,14 +212,14 @@ static void test_order_of_requests_changes_nothing(void **state) {
     Arena arena = {0};
     TinyModel model;
     tiny_model_open(&model, MODEL_LLAMA, fp32, one_thread, ROWS);
-    GenerationOptions options = usual();
+    GenerationOptions options = engine_setup_options();
     options.max_sequences = 3;
-    Samples first = generate_usual(&model, &options, &arena);
+    Samples first = engine_setup_usual(&model, &options, &arena);
     EngineRequest requests[PROMPTS], turned[PROMPTS];
-    usual_requests(requests, &arena);
+    engine_setup_requests(requests, &arena);
     for (int i = 0; i < PROMPTS; i++) turned[i] = requests[(i * 5 + 3) % PROMPTS];
-    Samples second = generate(&model, &options, turned, PROMPTS, &arena);
-    assert_same_samples(&first, &second);
+    Samples second = engine_setup_generate(&model, &options, turned, PROMPTS, NULL, &arena);
+    engine_setup_same(&first, &second);
     tiny_model_close(&model);
     arena_close(&arena);
 }
@@ -296,30 +232,14 @@ static void test_small_cache_only_delays(void **state) {
     Arena arena = {0};
     TinyModel model;
     tiny_model_open(&model, MODEL_QWEN2, bf16, one_thread, ROWS);
-    GenerationOptions options = usual();
-    Samples first = generate_usual(&model, &options, &arena);
-    for (int64_t pages = 5; pages <= 20; pages += 5) {
+    GenerationOptions options = engine_setup_options();
+    Samples first = engine_setup_usual(&model, &options, &arena);
+    for (int64_t pages = 4; pages <= 20; pages += 4) { // 60 tokens are 4 pages
         options.kv_cache_tokens = pages * KV_PAGE_TOKENS;
-        options.prefill_chunk = pages == 10 ? 7 : 64;
-        Samples samples = generate_usual(&model, &options, &arena);
-        assert_same_samples(&first, &samples);
+        options.prefill_chunk = pages == 12 ? 7 : 64;
+        Samples samples = engine_setup_usual(&model, &options, &arena);
+        engine_setup_same(&first, &samples);
     }
-    // 60 tokens: 4 pages, and a copy of the partly filled page for the prompts of several samples.
-    Error error;
-    Engine *engine;
-    EngineRequest requests[PROMPTS];
-    usual_requests(requests, &arena);
-    options.kv_cache_tokens = 4 * KV_PAGE_TOKENS;
-    assert_true(engine_open(&engine, &model.resident, &options, model_stops, 2, &error));
-    bool fits = engine_start(engine, requests, PROMPTS, run, &error);
-    assert_false(fits);
-    assert_non_null(strstr(error.text, "kv_cache_tokens"));
-    for (int i = 0; i < PROMPTS; i++) requests[i].samples = 1;
-    assert_true(engine_start(engine, requests, PROMPTS, run, &error));
-    while (engine_step(engine)) {
-    }
-    assert_int_equal(engine_counts(engine).free_pages, 4);
-    engine_close(engine);
     tiny_model_close(&model);
     arena_close(&arena);
 }
@@ -331,18 +251,18 @@ static void test_samples_share_the_pages_of_their_prompt(void **state) {
     TinyModel model;
     int32_t ids[40] = {0};
     tiny_model_open(&model, MODEL_LLAMA, fp32, one_thread, ROWS);
-    GenerationOptions options = usual();
+    GenerationOptions options = engine_setup_options();
     options.max_new_tokens = 8;
     options.ignore_eos = true;
-    assert_true(engine_open(&engine, &model.resident, &options, model_stops, 2, &error));
+    assert_true(engine_open(&engine, &model.resident, &options, engine_setup_stops, &error));
     EngineRequest request = {.ids = ids, .count = 40, .samples = 6};
-    assert_true(engine_start(engine, &request, 1, run, &error));
+    assert_true(engine_start(engine, &request, 1, engine_setup_run, &error));
     assert_true(engine_step(engine));
     // Two full pages shared; the third, half filled, six times (the last sample has the original). 47 tokens are 3 pages.
     EngineCounts counts = engine_counts(engine);
     assert_int_equal(counts.pages - counts.free_pages, 2 + 6);
-    assert_int_equal(counts.prompt_tokens, 40);    // walked once
-    assert_int_equal(counts.answer_tokens, 2 * 6); // the first from the prompt's last row, the second decoded
+    assert_int_equal(counts.prompt_tokens, 40); // walked once
+    assert_int_equal(counts.answer_tokens, 6);  // from the prompt's last row
     while (engine_step(engine)) {
     }
     assert_int_equal(engine_counts(engine).free_pages, counts.pages);
@@ -353,9 +273,9 @@ static void test_samples_share_the_pages_of_their_prompt(void **state) {
 // What freed pages still hold is never read: here NaN everywhere.
 static void test_garbage_in_pages_is_harmless(void **state) {
     (void)state;
-    for (int precision = 0; precision < 2; precision++) {
+    for (int precision = 0; precision < PRECISIONS; precision++) {
         TinyModel model;
-        tiny_model_open(&model, MODEL_LLAMA, precision ? bf16 : fp32, one_thread, ROWS);
+        tiny_model_open(&model, MODEL_LLAMA, precisions[precision], one_thread, ROWS);
         Ops *ops = &model.ops;
         KvCache cache = kv_cache_open(ops, MEMORY_KV_CACHE, &model.architecture, model.resident.policy.compute, 12);
         Tensor logits = DEVICE_TENSOR(&ops->device, MEMORY_LOGITS, DTYPE_F32, 1, TINY_VOCABULARY);
@@ -368,7 +288,7 @@ static void test_garbage_in_pages_is_harmless(void **state) {
             memset(cache.layers[layer].values.data, 0xff, tensor_bytes(&cache.layers[layer].values));
         }
         plain_logits(&model, &cache, &logits, ids, 37);
-        assert_same_floats(logits.data, clean, TINY_VOCABULARY);
+        engine_setup_same_floats(logits.data, clean, TINY_VOCABULARY);
         device_release(&ops->device, &logits);
         kv_cache_close(ops, &cache);
         tiny_model_close(&model);
@@ -382,34 +302,48 @@ static void test_stop_ids(void **state) {
     Arena arena = {0};
     TinyModel model;
     tiny_model_open(&model, MODEL_LLAMA, fp32, one_thread, ROWS);
-    GenerationOptions options = usual();
+    GenerationOptions options = engine_setup_options();
     options.ignore_eos = true;
-    Samples endless = generate_usual(&model, &options, &arena);
+    Samples endless = engine_setup_usual(&model, &options, &arena);
     bool seen = false;
     for (int64_t b = 0; b < endless.count; b++) {
         int64_t limit = endless.prompt_length[b] + options.max_new_tokens;
         assert_int_equal(endless.finish[b], FINISH_LENGTH);
         assert_int_equal(endless.offset[b + 1] - endless.offset[b], limit < 60 ? limit : 60);
         for (int64_t t = endless.offset[b] + endless.prompt_length[b]; t < endless.offset[b + 1]; t++)
-            seen = seen || endless.ids[t] == model_stops[0] || endless.ids[t] == model_stops[1];
+            seen = seen || endless.ids[t] == engine_setup_stops.ids[0] || endless.ids[t] == engine_setup_stops.ids[1];
     }
     assert_true(seen); // and was gone past
 
-    // Own stop ids replace the model's: one that ends an answer with its last token, one that ends another at once.
-    options.ignore_eos = false;
+    // Own stop ids are taken although the model's are ignored: one that ends an answer with its last token, one that ends another at once.
     options.stop_count = 2;
     options.stop_ids[0] = endless.ids[endless.offset[1] - 1];
     options.stop_ids[1] = endless.ids[endless.offset[5] + endless.prompt_length[5]];
-    Samples stopped = generate_usual(&model, &options, &arena);
+    Samples stopped = engine_setup_usual(&model, &options, &arena);
     for (int64_t b = 0; b < stopped.count; b++) {
         int64_t start = endless.offset[b], t = start + endless.prompt_length[b], end = endless.offset[b + 1];
         while (t < end && endless.ids[t] != options.stop_ids[0] && endless.ids[t] != options.stop_ids[1]) t++;
         int64_t length = (t < end ? t + 1 : end) - start;
         assert_int_equal(stopped.finish[b], t < end ? FINISH_STOP : FINISH_LENGTH);
+        assert_int_equal(stopped.stopped_by[b], t < end ? endless.ids[t] : -1);
         assert_int_equal(stopped.offset[b + 1] - stopped.offset[b], length);
         assert_memory_equal(stopped.ids + stopped.offset[b], endless.ids + start, (size_t)length * sizeof *endless.ids);
-        assert_same_floats(stopped.generation_logprobs + stopped.offset[b], endless.generation_logprobs + start,
-                           length);
+        engine_setup_same_floats(stopped.generation_logprobs + stopped.offset[b], endless.generation_logprobs + start,
+                                 length);
+    }
+    // They are added to the model's.
+    options.ignore_eos = false;
+    options.stop_count = 0;
+    Samples usual = engine_setup_usual(&model, &options, &arena);
+    options.stop_count = 2;
+    Samples both = engine_setup_usual(&model, &options, &arena);
+    for (int64_t b = 0; b < both.count; b++) {
+        int64_t of_model = usual.offset[b + 1] - usual.offset[b], own = stopped.offset[b + 1] - stopped.offset[b];
+        const Samples *first = own < of_model || stopped.finish[b] == FINISH_STOP ? &stopped : &usual;
+        if (of_model < own) first = &usual;
+        assert_int_equal(both.offset[b + 1] - both.offset[b], own < of_model ? own : of_model);
+        assert_int_equal(both.finish[b], first->finish[b]);
+        assert_int_equal(both.stopped_by[b], first->stopped_by[b]);
     }
     assert_int_equal(stopped.finish[0], FINISH_STOP);
     assert_int_equal(stopped.offset[6] - stopped.offset[5], stopped.prompt_length[5] + 1);
@@ -422,21 +356,21 @@ static void test_one_token_answers_and_no_requests(void **state) {
     Arena arena = {0};
     TinyModel model;
     tiny_model_open(&model, MODEL_LLAMA, fp32, one_thread, ROWS);
-    GenerationOptions options = usual();
-    Samples full = generate_usual(&model, &options, &arena);
+    GenerationOptions options = engine_setup_options();
+    Samples full = engine_setup_usual(&model, &options, &arena);
     options.max_new_tokens = 1;
     for (int64_t sequences = 1; sequences <= 4; sequences += 3) {
         options.max_sequences = sequences;
-        Samples samples = generate_usual(&model, &options, &arena);
+        Samples samples = engine_setup_usual(&model, &options, &arena);
         assert_int_equal(samples.count, full.count);
         for (int64_t b = 0; b < samples.count; b++) {
             int64_t last = samples.offset[b + 1] - 1, of_full = full.offset[b] + full.prompt_length[b];
             assert_int_equal(last - samples.offset[b], samples.prompt_length[b]);
             assert_int_equal(samples.ids[last], full.ids[of_full]);
-            assert_same_floats(&samples.generation_logprobs[last], &full.generation_logprobs[of_full], 1);
+            engine_setup_same_floats(&samples.generation_logprobs[last], &full.generation_logprobs[of_full], 1);
         }
     }
-    Samples none = generate(&model, &options, NULL, 0, &arena);
+    Samples none = engine_setup_generate(&model, &options, NULL, 0, NULL, &arena);
     assert_int_equal(none.count, 0);
     assert_int_equal(none.offset[0], 0);
     tiny_model_close(&model);
@@ -452,11 +386,11 @@ static void test_coordinates_make_the_numbers(void **state) {
     TinyModel model;
     Arena arena = {0};
     tiny_model_open(&model, MODEL_LLAMA, fp32, one_thread, ROWS);
-    GenerationOptions options = usual();
-    assert_true(engine_open(&engine, &model.resident, &options, NULL, 0, &error));
+    GenerationOptions options = engine_setup_options();
+    assert_true(engine_open(&engine, &model.resident, &options, (EngineStops){0}, &error));
     EngineRequest requests[PROMPTS];
-    usual_requests(requests, &arena);
-    EngineRun runs[] = {run, run, run, run, run};
+    engine_setup_requests(requests, &arena);
+    EngineRun runs[] = {engine_setup_run, engine_setup_run, engine_setup_run, engine_setup_run, engine_setup_run};
     runs[1].seed++;
     runs[2].step++;
     runs[3].purpose = RNG_VALIDATE_TOKEN;
@@ -473,7 +407,7 @@ static void test_coordinates_make_the_numbers(void **state) {
         }
         engine_collect(engine, &samples[i], &arena);
     }
-    assert_same_samples(&samples[0], &samples[4]);
+    engine_setup_same(&samples[0], &samples[4]);
     for (int i = 1; i < 4; i++) {
         assert_int_equal(samples[i].offset[samples[i].count], samples[0].offset[samples[0].count]); // nobody stops
         assert_memory_not_equal(samples[i].ids, samples[0].ids, (size_t)samples[0].offset[samples[0].count] * 4);
@@ -493,12 +427,12 @@ static void test_answers_can_be_read_while_they_grow(void **state) {
     TinyModel model;
     Arena arena = {0};
     tiny_model_open(&model, MODEL_LLAMA, fp32, one_thread, ROWS);
-    GenerationOptions options = usual();
+    GenerationOptions options = engine_setup_options();
     options.ignore_eos = true;
-    assert_true(engine_open(&engine, &model.resident, &options, model_stops, 2, &error));
+    assert_true(engine_open(&engine, &model.resident, &options, engine_setup_stops, &error));
     EngineRequest request = {.ids = (int32_t[]){5, 6, 7}, .count = 3, .samples = 2};
-    assert_true(engine_start(engine, &request, 1, run, &error));
-    int64_t count, expected = 2; // the first round draws the token of the prompt's last row and decodes one more
+    assert_true(engine_start(engine, &request, 1, engine_setup_run, &error));
+    int64_t count, expected = 1;
     const int32_t *answer = engine_answer(engine, 0, 1, &count);
     int32_t seen[20];
     assert_int_equal(count, 0);
@@ -517,22 +451,64 @@ static void test_answers_can_be_read_while_they_grow(void **state) {
     arena_close(&arena);
 }
 
-// A model whose numbers are lost answers something, without a crash, and the log-probs tell.
-static void test_a_broken_model_does_not_break_the_engine(void **state) {
+// A model whose numbers are lost draws nothing, and each sample says so.
+static void test_a_broken_model_ends_its_samples(void **state) {
+    (void)state;
+    static const float wrong[] = {NAN, INFINITY, -INFINITY};
+    for (int i = 0; i < 6; i++) {
+        TinyModel model;
+        Arena arena = {0};
+        tiny_model_open(&model, MODEL_QWEN2, bf16, one_thread, ROWS);
+        Tensor panels = model.resident.head.panels; // the embeddings too: the head is tied
+        for (int64_t k = 0; k < tensor_count(&panels); k++) dtype_store(panels.data, DTYPE_BF16, k, wrong[i / 2]);
+        GenerationOptions options = engine_setup_options();
+        options.temperature = i % 2;
+        EngineRequest requests[PROMPTS];
+        engine_setup_requests(requests, &arena);
+        EngineCounts counts;
+        Samples samples = engine_setup_generate(&model, &options, requests, PROMPTS, &counts, &arena);
+        assert_int_equal(counts.nan, samples.count);
+        for (int64_t b = 0; b < samples.count; b++) {
+            assert_int_equal(samples.finish[b], FINISH_NAN);
+            assert_int_equal(samples.offset[b + 1] - samples.offset[b], samples.prompt_length[b]);
+        }
+        tiny_model_close(&model);
+        arena_close(&arena);
+    }
+}
+
+// One sample's numbers overflow: it ends where they do, and its neighbours go on as they would without it.
+static void test_a_lost_sample_leaves_the_others_alone(void **state) {
     (void)state;
     TinyModel model;
     Arena arena = {0};
-    tiny_model_open(&model, MODEL_QWEN2, bf16, one_thread, ROWS);
-    Tensor panels = model.resident.head.panels; // the embeddings too: the head is tied
-    for (int64_t i = 0; i < tensor_count(&panels); i++) dtype_store(panels.data, DTYPE_BF16, i, NAN);
-    for (int filtered = 0; filtered < 2; filtered++) {
-        GenerationOptions options = usual();
-        options.top_p = filtered ? 0.9 : 1;
-        Samples samples = generate_usual(&model, &options, &arena);
-        for (int64_t t = 0; t < samples.offset[samples.count]; t++)
-            assert_in_range(samples.ids[t], 0, TINY_VOCABULARY - 1);
-        assert_true(isnan(samples.generation_logprobs[samples.offset[1] - 1]));
+    tiny_model_open(&model, MODEL_LLAMA, fp32, one_thread, ROWS);
+    GenerationOptions options = engine_setup_options();
+    Samples whole = engine_setup_usual(&model, &options, &arena);
+    // The embedding of an id that some answers come to: from there on there are no numbers.
+    int32_t poison = whole.ids[whole.offset[3] - 5];
+    float *embedding = model.resident.embedding_VD.data;
+    embedding[poison * 40] = INFINITY;
+    EngineRequest requests[PROMPTS];
+    EngineCounts counts;
+    engine_setup_requests(requests, &arena);
+    Samples samples = engine_setup_generate(&model, &options, requests, PROMPTS, &counts, &arena);
+    int64_t lost = 0;
+    for (int64_t b = 0; b < samples.count; b++) {
+        int64_t start = whole.offset[b], end = start, given = start + whole.prompt_length[b];
+        while (end < whole.offset[b + 1] && whole.ids[end] != poison) end++;
+        if (end < given) end = given - 1; // in the prompt: nothing is drawn
+        bool cut = end + 1 < whole.offset[b + 1];
+        int64_t length = cut ? end + 1 - start : whole.offset[b + 1] - start;
+        lost += cut;
+        assert_int_equal(samples.offset[b + 1] - samples.offset[b], length);
+        assert_memory_equal(samples.ids + samples.offset[b], whole.ids + start, (size_t)length * sizeof *whole.ids);
+        engine_setup_same_floats(samples.generation_logprobs + samples.offset[b], whole.generation_logprobs + start,
+                                 length);
+        assert_int_equal(samples.finish[b], cut ? FINISH_NAN : whole.finish[b]);
     }
+    assert_in_range(lost, 1, samples.count - 1);
+    assert_int_equal(counts.nan, lost);
     tiny_model_close(&model);
     arena_close(&arena);
 }
@@ -542,13 +518,13 @@ static void test_plan_takes_the_same_memory(void **state) {
     (void)state;
     TinyModel models[2];
     Arena arena = {0};
-    GenerationOptions options = usual();
+    GenerationOptions options = engine_setup_options();
     options.ignore_eos = true;
     for (int i = 0; i < 2; i++) {
         tiny_model_open(&models[i], MODEL_LLAMA, bf16,
                         (OpsOptions){.threads = 1, .device = i ? DEVICE_PLAN : DEVICE_CPU}, ROWS);
         models[i].ops.device.ledger.record = true;
-        generate_usual(&models[i], &options, &arena);
+        engine_setup_usual(&models[i], &options, &arena);
     }
     const Ledger *real = &models[0].ops.device.ledger, *planned = &models[1].ops.device.ledger;
     assert_true(real->event_count > 4);
@@ -560,7 +536,7 @@ static void test_plan_takes_the_same_memory(void **state) {
     assert_true(real->tag_peak[MEMORY_LOGITS] > 0 && real->tag_peak[MEMORY_KV_CACHE] > 0);
     // Nothing is drawn there, so nothing stops.
     options.stop_count = 1; // the id 0
-    Samples samples = generate_usual(&models[1], &options, &arena);
+    Samples samples = engine_setup_usual(&models[1], &options, &arena);
     for (int64_t b = 0; b < samples.count; b++) assert_int_equal(samples.finish[b], FINISH_LENGTH);
     for (int i = 0; i < 2; i++) tiny_model_close(&models[i]);
     arena_close(&arena);
@@ -580,7 +556,8 @@ int main(void) {
         cmocka_unit_test(test_one_token_answers_and_no_requests),
         cmocka_unit_test(test_coordinates_make_the_numbers),
         cmocka_unit_test(test_answers_can_be_read_while_they_grow),
-        cmocka_unit_test(test_a_broken_model_does_not_break_the_engine),
+        cmocka_unit_test(test_a_broken_model_ends_its_samples),
+        cmocka_unit_test(test_a_lost_sample_leaves_the_others_alone),
         cmocka_unit_test(test_plan_takes_the_same_memory),
     };
     return cmocka_run_group_tests_name("engine", tests, NULL, NULL);

@@ -27,7 +27,7 @@ static GenerationOptions usual(void) {
 static void assert_refused(TinyModel *model, GenerationOptions options, const char *part) {
     Error error = {{0}};
     Engine *engine = (Engine *)model;
-    assert_false(engine_open(&engine, &model->resident, &options, NULL, 0, &error));
+    assert_false(engine_open(&engine, &model->resident, &options, (EngineStops){0}, &error));
     assert_null(engine);
     if (!strstr(error.text, part)) fail_msg("\"%s\" lacks \"%s\"", error.text, part);
 }
@@ -85,7 +85,7 @@ static void test_requests_are_refused(void **state) {
     TinyModel model;
     tiny_model_open(&model, MODEL_LLAMA, fp32, one_thread, ROWS);
     GenerationOptions options = usual();
-    assert_true(engine_open(&engine, &model.resident, &options, NULL, 0, &error));
+    assert_true(engine_open(&engine, &model.resident, &options, (EngineStops){0}, &error));
     int32_t ids[60] = {1, 2, 3}, beyond[] = {1, TINY_VOCABULARY}, below[] = {-1};
     const EngineRequest good = {.ids = ids, .count = 3, .prompt = 8, .samples = 1};
     const struct {

@@ -45,7 +45,8 @@ static Samples sample(TinyModel *model, const GenerationOptions *options, uint32
     Error error;
     Engine *engine;
     EngineRun run = {.seed = 42, .purpose = RNG_SAMPLE_TOKEN, .step = step};
-    if (!engine_open(&engine, &model->resident, options, (int32_t[]){3, 77}, 2, &error) ||
+    if (!engine_open(&engine, &model->resident, options, (EngineStops){.ids = (int32_t[]){3, 77}, .count = 2},
+                     &error) ||
         !engine_start(engine, requests, PROMPTS, run, &error))
         fail_msg("%s", error.text);
     while (engine_step(engine)) {

@@ -141,6 +141,19 @@ static bool read_stop_ids(const Reading *reading, GenerationOptions *options, co
     return true;
 }
 
+static bool read_stop_strings(const Reading *reading, GenerationOptions *options, const Value *value) {
+    options->stop_string_count = 0;
+    if (value->kind == VALUE_NULL) return true;
+    if (value->kind != VALUE_LIST) return expected(reading, value, "a list of texts");
+    for (const Value *at = value->first; at; at = at->next) {
+        if (options->stop_string_count == GENERATION_MAX_STOP_STRINGS)
+            return value_fail(reading->error, reading->arena, value, "more than %d texts", GENERATION_MAX_STOP_STRINGS);
+        if (at->kind != VALUE_TEXT || !*at->text) return expected(reading, at, "a text in quotes, not empty");
+        options->stop_strings[options->stop_string_count++] = at->text;
+    }
+    return true;
+}
+
 // ---- policy.scheduler
 
 typedef struct ScheduleArgument {
@@ -285,6 +298,7 @@ static bool read_field(const Reading *reading, Settings *settings, void *field, 
     case SETTING_TEXT: return read_text(reading, out, value);
     case SETTING_CHOICE: return read_choice(reading, out, value);
     case SETTING_STOP_IDS: return read_stop_ids(reading, &settings->generation, value);
+    case SETTING_STOP_STRINGS: return read_stop_strings(reading, &settings->generation, value);
     case SETTING_BETAS: return read_betas(reading, &settings->optimizer.beta1, &settings->optimizer.beta2, value);
     case SETTING_SCHEDULE: return read_schedule(reading, &settings->scheduler, value);
     case SETTING_RANGE: return read_range(reading, field, value);

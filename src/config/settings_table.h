@@ -14,6 +14,7 @@ typedef enum SettingType {
     SETTING_TEXT,    // const char *
     SETTING_CHOICE,  // const char *, one of allowed
     SETTING_STOP_IDS,
+    SETTING_STOP_STRINGS,
     SETTING_BETAS,
     SETTING_SCHEDULE,
     SETTING_RANGE, // two neighbouring int64_t, [low, high]

@@ -158,6 +158,7 @@ static void load_block(Resident *r, int unit, const Tensor *flat) {
 }
 
 void resident_load_unit(Resident *r, int unit, const Tensor *flat) {
+    r->loads++;
     if (unit == r->architecture->layer_count)
         load_root(r, unit, flat);
     else

@@ -26,5 +26,8 @@ bool generation_options_check(const GenerationOptions *options, Error *error) {
     if (options->stop_count < 0 || options->stop_count > GENERATION_MAX_STOP_IDS)
         return error_set(error, "policy.generation.stop_token_ids: %d ids, at most %d are possible",
                          options->stop_count, GENERATION_MAX_STOP_IDS);
+    if (options->stop_string_count < 0 || options->stop_string_count > GENERATION_MAX_STOP_STRINGS)
+        return error_set(error, "policy.generation.stop_strings: %d texts, at most %d are possible",
+                         options->stop_string_count, GENERATION_MAX_STOP_STRINGS);
     return true;
 }

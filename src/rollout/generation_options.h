@@ -3,7 +3,7 @@
 #pragma once
 #include "base/error.h"
 
-enum { GENERATION_MAX_STOP_IDS = 16 };
+enum { GENERATION_MAX_STOP_IDS = 16, GENERATION_MAX_STOP_STRINGS = 16, GENERATION_LONGEST_STOP_STRING = 4096 };
 // Colder, logits / temperature could overflow in fp32; hotter, nothing of the logits is left.
 #define GENERATION_MIN_TEMPERATURE 1e-3
 #define GENERATION_MAX_TEMPERATURE 1e6
@@ -15,12 +15,15 @@ typedef struct GenerationOptions {
     int64_t top_k;      // 0: off (null and -1 in recipes)
     double min_p;       // 0: off
     int stop_count;
-    int32_t stop_ids[GENERATION_MAX_STOP_IDS]; // stop_token_ids; without them the model's own
-    bool ignore_eos;
-    int64_t max_length;      // prompt + answer (vllm_cfg.max_model_len)
-    int64_t max_sequences;   // decoded together (whet.max_sequences)
+    int32_t stop_ids[GENERATION_MAX_STOP_IDS]; // stop_token_ids, besides the model's own
+    int stop_string_count;
+    const char *stop_strings[GENERATION_MAX_STOP_STRINGS]; // not owned
+    bool ignore_eos;                                       // the model's own stop ids do not stop
+    bool enable_prefix_caching;                            // pages of earlier sequences are found by what they hold
+    int64_t max_length;                                    // prompt + answer (vllm_cfg.max_model_len)
+    int64_t max_sequences;                                 // decoded together (whet.max_sequences)
     int64_t kv_cache_tokens; // budget of the cache in tokens; 0: what max_sequences of max_length need
-    int64_t prefill_chunk;   // tokens of prompts walked at once
+    int64_t prefill_chunk;   // tokens of prompts walked at once, at most
 } GenerationOptions;
 
 // Refuses values out of range, naming the key.

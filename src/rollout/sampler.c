@@ -50,7 +50,7 @@ static void draw_few(Sampler *s, SamplerDraw *draws, int64_t count, uint64_t see
     softmax_sample(ops, s->ids, &logits_NV, s->softmax, vocabulary, s->greedy ? NULL : s->uniforms, s->filter);
     softmax_logprobs(ops, s->logprobs, &logits_NV, s->softmax, s->ids, s->filter);
     for (int64_t i = 0; i < count; i++) {
-        draws[i].id = s->ids[i];
+        draws[i].id = ops_runs(ops) ? s->ids[i] : (int32_t)((double)s->uniforms[i] * (double)vocabulary);
         draws[i].logprob = s->logprobs[i];
     }
 }

@@ -16,8 +16,8 @@ typedef struct SamplerDraw {
     int64_t sample; // the caller's, not read here
     int32_t row;    // of the resident's last batch; several draws may name the same row
     RngCounter at;
-    int32_t id; // drawn
-    float logprob;
+    int32_t id;    // drawn
+    float logprob; // NaN when the row has no distribution (softmax.h)
 } SamplerDraw;
 
 typedef struct Sampler {
@@ -36,5 +36,5 @@ void sampler_open(Sampler *sampler, Resident *resident, const GenerationOptions 
 void sampler_set_filter(Sampler *sampler, const GenerationOptions *options); // for the draws that follow
 void sampler_close(Sampler *sampler);                                        // accepts a zero-initialised object
 
-// Fills id and logprob of every draw. On plan ids and log-probs are 0.
+// Fills id and logprob of every draw. On plan, where there are no logits, all ids are equally likely and log-probs are 0.
 void sampler_draw(Sampler *sampler, SamplerDraw *draws, int64_t count, uint64_t seed, RngPurpose purpose);

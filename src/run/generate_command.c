@@ -19,7 +19,18 @@ static EngineRequest *requests_of(const Inputs *prompts, int32_t samples, Arena 
     return requests;
 }
 
-static void print_json(const LoadedModel *model, const Samples *samples, int64_t b) {
+// The stop string that the text of an answer is cut before, or -1.
+static int cut_by(const Samples *samples, int64_t b) {
+    return samples->finish[b] == FINISH_STOP_STRING ? samples->stopped_by[b] : -1;
+}
+
+// What ended the answer: a stop id, the text of a stop string, or null.
+static json_t *stop_reason(const StopStrings *stops, const Samples *samples, int64_t b) {
+    if (samples->finish[b] == FINISH_STOP) return json_integer(samples->stopped_by[b]);
+    return cut_by(samples, b) < 0 ? json_null() : json_string(stops->text[cut_by(samples, b)]);
+}
+
+static void print_json(const StopStrings *stops, const Samples *samples, int64_t b) {
     const int32_t *ids = samples->ids + samples->offset[b];
     int64_t prompt = samples->prompt_length[b], length = samples->offset[b + 1] - samples->offset[b];
     json_t *prompt_ids_list = json_array(), *answer = json_array(), *logprobs = json_array();
@@ -29,11 +40,12 @@ static void print_json(const LoadedModel *model, const Samples *samples, int64_t
             json_array_append_new(logprobs, jsonio_real((double)samples->generation_logprobs[samples->offset[b] + t]));
     }
     StrBuf text = {0};
-    tokenizer_decode(model->tokenizer, &text, ids + prompt, (size_t)(length - prompt), true);
+    stop_strings_text(stops, &text, ids + prompt, length - prompt, cut_by(samples, b));
     json_t *line = json_object();
     json_object_set_new(line, "prompt", json_integer(samples->prompt[b]));
     json_object_set_new(line, "text", json_stringn(text.text ? text.text : "", text.length));
-    json_object_set_new(line, "finish_reason", json_string(samples->finish[b] == FINISH_STOP ? "stop" : "length"));
+    json_object_set_new(line, "finish_reason", json_string(samples_finish_name(samples->finish[b])));
+    json_object_set_new(line, "stop_reason", stop_reason(stops, samples, b));
     json_object_set_new(line, "prompt_ids", prompt_ids_list);
     json_object_set_new(line, "ids", answer);
     json_object_set_new(line, "logprobs", logprobs);
@@ -44,15 +56,29 @@ static void print_json(const LoadedModel *model, const Samples *samples, int64_t
     strbuf_close(&text);
 }
 
-static void print_text(const LoadedModel *model, const Samples *samples, int64_t b) {
+static void print_text(const StopStrings *stops, const Samples *samples, int64_t b) {
     const int32_t *ids = samples->ids + samples->offset[b] + samples->prompt_length[b];
     int64_t length = samples->offset[b + 1] - samples->offset[b] - samples->prompt_length[b];
     StrBuf text = {0};
-    tokenizer_decode(model->tokenizer, &text, ids, (size_t)length, true);
+    stop_strings_text(stops, &text, ids, length, cut_by(samples, b));
     if (samples->count > 1) printf("[prompt %d, sample %lld]\n", samples->prompt[b], (long long)b);
     fwrite(text.text ? text.text : "", 1, text.length, stdout);
     putchar('\n');
     strbuf_close(&text);
+}
+
+// Fails when an answer ended because its numbers were lost, naming the first.
+static bool check_numbers(const Samples *samples, const Resident *resident, Error *error) {
+    for (int64_t b = 0; b < samples->count; b++) {
+        if (samples->finish[b] != FINISH_NAN) continue;
+        int64_t tokens = samples->offset[b + 1] - samples->offset[b] - samples->prompt_length[b];
+        return error_set(
+            error,
+            "prompt %d, answer %lld: after %lld tokens the logits hold NaN or infinity; the weights are damaged, or "
+            "--precision %s does not hold the model's numbers",
+            samples->prompt[b], (long long)b, (long long)tokens, dtype_name(resident->policy.compute));
+    }
+    return true;
 }
 
 static bool sample_all(Runtime *runtime, const Inputs *prompts, const GenerationOptions *options, int64_t count,
@@ -62,10 +88,10 @@ static bool sample_all(Runtime *runtime, const Inputs *prompts, const Generation
     Samples samples = {0};
     Progress progress;
     EngineRun run = {.seed = (uint64_t)seed, .purpose = RNG_SAMPLE_TOKEN};
+    EngineStops stops = {runtime->model.tokenizer, runtime->model.stop_ids, runtime->model.stop_count};
     EngineRequest *requests = requests_of(prompts, (int32_t)count, &arena);
-    bool good =
-        engine_open(&engine, &runtime->resident, options, runtime->model.stop_ids, runtime->model.stop_count, error) &&
-        engine_start(engine, requests, prompts->count, run, error);
+    bool good = engine_open(&engine, &runtime->resident, options, stops, error) &&
+                engine_start(engine, requests, prompts->count, run, error);
     double started = log_seconds();
     if (good) progress_begin(&progress, "generating", prompts->count * count);
     while (good && engine_step(engine)) progress_update(&progress, engine_counts(engine).finished);
@@ -74,10 +100,15 @@ static bool sample_all(Runtime *runtime, const Inputs *prompts, const Generation
         double seconds = log_seconds() - started;
         EngineCounts counts = engine_counts(engine);
         engine_collect(engine, &samples, &arena);
-        for (int64_t b = 0; b < samples.count; b++) (json ? print_json : print_text)(&runtime->model, &samples, b);
+        for (int64_t b = 0; b < samples.count; b++)
+            (json ? print_json : print_text)(engine_stop_strings(engine), &samples, b);
         log_verbose("%lld prompt tokens and %lld new tokens in %.2f s: %.1f new tokens/s",
                     (long long)counts.prompt_tokens, (long long)counts.answer_tokens, seconds,
                     (double)counts.answer_tokens / seconds);
+        log_verbose("%lld prompt tokens found in the cache, %lld preemptions, %lld tokens walked again",
+                    (long long)counts.cached_tokens, (long long)counts.preemptions,
+                    (long long)counts.recomputed_tokens);
+        good = check_numbers(&samples, &runtime->resident, error);
     }
     engine_close(engine);
     arena_close(&arena);
@@ -91,6 +122,7 @@ static bool read_options(GenerationOptions *options, int64_t *samples, int64_t *
                                    .top_p = 1,
                                    .prefill_chunk = 512,
                                    .max_sequences = 64,
+                                   .enable_prefix_caching = true,
                                    .ignore_eos = command_switch(arguments, "--ignore-eos")};
     if (!command_integer(arguments, "--samples", samples, 1, 1 << 20, error) ||
         !command_integer(arguments, "--seed", seed, 0, UINT32_MAX, error) ||
@@ -98,8 +130,15 @@ static bool read_options(GenerationOptions *options, int64_t *samples, int64_t *
         !command_integer(arguments, "--max-new-tokens", &options->max_new_tokens, 1, 1 << 20, error) ||
         !command_integer(arguments, "--top-k", &options->top_k, 0, INT32_MAX, error) ||
         !command_real(arguments, "--temperature", &options->temperature, 0, GENERATION_MAX_TEMPERATURE, error) ||
-        !command_real(arguments, "--top-p", &options->top_p, 1e-6, 1, error))
+        !command_real(arguments, "--top-p", &options->top_p, 1e-6, 1, error) ||
+        !command_real(arguments, "--min-p", &options->min_p, 0, 1, error))
         return false;
+    for (const char *text; (text = command_repeated(arguments, "--stop", options->stop_string_count));) {
+        if (options->stop_string_count == GENERATION_MAX_STOP_STRINGS)
+            return command_misuse(arguments) ||
+                   error_set(error, "--stop is given more than %d times", GENERATION_MAX_STOP_STRINGS);
+        options->stop_strings[options->stop_string_count++] = text;
+    }
     if (options->temperature > 0 && options->temperature < GENERATION_MIN_TEMPERATURE)
         return command_misuse(arguments) || error_set(error, "--temperature is %g; expected 0 (greedy) or at least %g",
                                                       options->temperature, GENERATION_MIN_TEMPERATURE);
@@ -164,6 +203,8 @@ const Command generate_command = {
                 {"--temperature", "T", "0: the most likely token (default 1)"},
                 {"--top-p", "P", "sample from the shortest set of tokens with this probability (default 1: all)"},
                 {"--top-k", "K", "sample from the K most likely tokens (default 0: all)"},
+                {"--min-p", "P", "sample from tokens at least P times as likely as the likeliest (default 0: all)"},
+                {"--stop", "TEXT…", "text that ends an answer, not shown"},
                 {"--seed", "S", "seed (default 42)"},
                 {"--batch", "N", "answers that are decoded together (default 64)"},
                 {"--ignore-eos", NULL, "do not stop at the model's end-of-text tokens"},

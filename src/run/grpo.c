@@ -33,6 +33,7 @@ static bool rollout(StepReport *report, Samples *samples, Trainer *t, Arena *are
                 trainer_rollout(t, samples, arena, requests, grpo->num_prompts_per_step, &t->settings->generation, run,
                                 "generating", error);
     ledger_enter(&t->ops.device.ledger, before);
+    report->rollout = engine_counts(t->engine);
     report->times.generation = log_seconds() - started;
     return good;
 }

@@ -15,7 +15,7 @@ static void put(json_t *line, const char *name, double value) {
 // Sums over the answers of a step. Advantages count once for each token of the answer, as in NeMo-RL.
 typedef struct AnswerStats {
     double reward, reward_square, answer_tokens, prompt_tokens, truncated, longest, tokens;
-    double advantage, advantage_min, advantage_max, baseline_zero, baseline_one, masked;
+    double advantage, advantage_min, advantage_max, baseline_zero, baseline_one, masked, nan;
 } AnswerStats;
 
 static AnswerStats answer_stats(const StepReport *report) {
@@ -28,6 +28,7 @@ static AnswerStats answer_stats(const StepReport *report) {
         a.answer_tokens += length, a.prompt_tokens += (double)s->prompt_length[b];
         a.longest = fmax(a.longest, length);
         a.truncated += s->finish[b] == FINISH_LENGTH;
+        a.nan += s->finish[b] == FINISH_NAN;
         a.advantage += advantage * length;
         a.advantage_min = fmin(a.advantage_min, advantage), a.advantage_max = fmax(a.advantage_max, advantage);
         a.baseline_zero += report->baseline[b] == 0, a.baseline_one += report->baseline[b] == 1;
@@ -89,11 +90,19 @@ static void put_rollout(json_t *line, const StepReport *r, const AnswerStats *a)
     put(line, "train/advantages/min", a->advantage_min);
     put(line, "train/advantages/max", a->advantage_max);
     put(line, "train/truncation_rate", a->truncated / B);
-    put(line, "train/natural_termination_rate", 1 - a->truncated / B);
+    put(line, "train/natural_termination_rate", 1 - (a->truncated + a->nan) / B);
+    put(line, "train/nan_samples", a->nan);
     put(line, "train/mean_gen_tokens_per_sample", a->answer_tokens / B);
     put(line, "train/max_gen_tokens_per_sample", a->longest);
     put(line, "train/mean_total_tokens_per_sample", a->tokens / B);
     put(line, "train/num_mask_sample_filtered", a->masked);
+}
+
+static void put_engine(json_t *line, const EngineCounts *counts) {
+    put(line, "rollout/walked_prompt_tokens", (double)counts->prompt_tokens);
+    put(line, "rollout/cached_prompt_tokens", (double)counts->cached_tokens);
+    put(line, "rollout/preemptions", (double)counts->preemptions);
+    put(line, "rollout/recomputed_tokens", (double)counts->recomputed_tokens);
 }
 
 static void put_times(json_t *line, const StepTimes *t, const AnswerStats *a, double B) {
@@ -164,6 +173,7 @@ static json_t *step_metrics(const StepReport *r, const AnswerStats *a, const Tra
     json_t *line = json_object();
     json_object_set_new(line, "step", json_integer(r->step));
     put_rollout(line, r, a);
+    put_engine(line, &r->rollout);
     put(line, "train/lr", r->lr);
     put(line, "train/max_abs_logprob_error", r->max_abs_logprob_error);
     put_losses(line, &r->update, &t->settings->loss_fn);

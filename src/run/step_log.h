@@ -21,6 +21,7 @@ typedef struct StepReport {
     int64_t valid_tokens;     // with loss, over all optimizer steps
     double lr, max_abs_logprob_error;
     int64_t groups, equal_groups; // groups, and those whose rewards were all equal: no gradient
+    EngineCounts rollout;
     StepTimes times;
     Validation validation;
 } StepReport;

@@ -93,6 +93,6 @@ void task_reward(const Task *task, Samples *samples, bool held_out, Arena *arena
         arithmetic_question(&task->questions, held_out ? ARITHMETIC_HELD_OUT : ARITHMETIC_TRAIN, samples->question[b],
                             question, &answer);
         samples->reward[b] = task->reward->function(samples->text[b], strlen(samples->text[b]), answer);
-        samples->valid[b] = 1;
+        samples->valid[b] = samples->finish[b] != FINISH_NAN;
     }
 }

@@ -55,7 +55,8 @@ bool trainer_open(Trainer *t, const Settings *settings, Error *error) {
     model_file_digest(t->model.file, t->model_digest);
     GenerationOptions options = engine_options(settings);
     return task_open(&t->task, settings, &t->model, error) && open_policies(t, error) &&
-           engine_open(&t->engine, &t->rollout, &options, t->model.stop_ids, t->model.stop_count, error);
+           engine_open(&t->engine, &t->rollout, &options,
+                       (EngineStops){t->model.tokenizer, t->model.stop_ids, t->model.stop_count}, error);
 }
 
 void trainer_close(Trainer *t) {
@@ -90,6 +91,19 @@ static void decode_answers(const Trainer *t, Samples *samples, Arena *arena) {
     strbuf_close(&text);
 }
 
+// Numbers that were lost are no reason to stop a run: the samples take no part in it.
+static void say_lost(const Samples *samples, const char *label) {
+    int64_t first = 0, lost = 0;
+    for (int64_t b = samples->count; b-- > 0;)
+        if (samples->finish[b] == FINISH_NAN) first = b, lost++;
+    if (lost)
+        log_warn("%s: %lld of %lld samples ended because their logits held NaN or infinity, the first of prompt %d "
+                 "after %lld "
+                 "tokens; they are left out",
+                 label, (long long)lost, (long long)samples->count, samples->prompt[first],
+                 (long long)(samples->offset[first + 1] - samples->offset[first] - samples->prompt_length[first]));
+}
+
 bool trainer_rollout(Trainer *t, Samples *samples, Arena *arena, const EngineRequest *requests, int64_t count,
                      const GenerationOptions *options, EngineRun run, const char *label, Error *error) {
     int64_t total = 0;
@@ -105,6 +119,7 @@ bool trainer_rollout(Trainer *t, Samples *samples, Arena *arena, const EngineReq
     }
     progress_end(&progress);
     engine_collect(t->engine, samples, arena);
+    say_lost(samples, label);
     decode_answers(t, samples, arena);
     return true;
 }

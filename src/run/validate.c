@@ -13,7 +13,7 @@ static void record(StrBuf *lines, const Task *task, const Samples *samples, int6
     json_object_set_new(line, "rewards", jsonio_real((double)samples->reward[b]));
     json_object_set_new(line, "length",
                         json_integer(samples->offset[b + 1] - samples->offset[b] - samples->prompt_length[b]));
-    json_object_set_new(line, "finish_reason", json_string(samples->finish[b] == FINISH_STOP ? "stop" : "length"));
+    json_object_set_new(line, "finish_reason", json_string(samples_finish_name(samples->finish[b])));
     jsonio_line(lines, line);
     json_decref(line);
 }

@@ -5,10 +5,14 @@
 
 #include <stdint.h>
 
+// How an answer ended.
 typedef enum FinishReason {
-    FINISH_STOP,
-    FINISH_LENGTH
-} FinishReason; // ended by a stop id or string; cut off by a limit
+    FINISH_STOP,        // by a stop id, its last token
+    FINISH_STOP_STRING, // by a stop string, which its last token completes
+    FINISH_LENGTH,      // cut off by a limit
+    FINISH_NAN          // the logits held NaN or infinity, or were all -infinity: no token could be drawn
+} FinishReason;
+const char *samples_finish_name(FinishReason reason); // "stop" (both kinds), "length", "nan"
 
 // B samples; the tokens of sample b are ids[offset[b]] … ids[offset[b + 1] - 1], prompt first. All arrays are owned by the
 // step's arena. Per-token columns have offset[B] entries; column t belongs to token t (0 where a token has no such value).
@@ -17,11 +21,12 @@ typedef struct Samples {
     int32_t *prompt;            // [B] index of the prompt in this step: the group
     int32_t *question;          // [B] index in the dataset
     int64_t *offset;            // [B + 1]
-    int32_t *prompt_length;     // [B] tokens of the prompt
+    int32_t *prompt_length;     // [B] tokens of the prompt; the answer is what follows, empty only after FINISH_NAN
     int32_t *ids;               // [tokens]
     float *generation_logprobs; // [tokens] as the sampler recorded them, 0 on the prompt
     float *reference_logprobs;  // [tokens] of the reference policy (unfiltered, tempered), or NULL
     FinishReason *finish;       // [B]
+    int32_t *stopped_by;        // [B] the stop id, or the number of the stop string; -1 when neither ended the answer
     const char **text;          // [B] decoded answer, special tokens left out
     float *reward;              // [B]
     float *valid;               // [B] 1, or 0: the sample takes part in no statistic and no loss
