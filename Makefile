@@ -4,7 +4,7 @@
 CC = gcc
 BUILD = build
 ROOMS = base device ops comm text model rollout train config run
-PACKAGES = libfyaml jansson libpcre2-8 libutf8proc libxxhash libcrypto libcurl
+PACKAGES = libfyaml jansson libpcre2-8 libutf8proc libxxhash libcrypto libcurl gmp
 TEST_PACKAGES = cmocka mpfr libssl
 
 CFLAGS = -O2 -g
@@ -25,7 +25,8 @@ $(error libraries missing: $(MISSING)- run scripts/setup, which installs them or
 endif
 endif
 PACKAGE_CFLAGS := $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
-PACKAGE_LIBS := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null)
+# Arb (libflint-arb) has no pkg-config file.
+PACKAGE_LIBS := -lflint-arb -lflint $(shell pkg-config --libs $(PACKAGES) 2>/dev/null)
 TEST_CFLAGS := $(shell pkg-config --cflags $(TEST_PACKAGES) 2>/dev/null)
 TEST_LIBS := $(shell pkg-config --libs $(TEST_PACKAGES) 2>/dev/null)
 
