@@ -207,10 +207,12 @@ static void fill_step(Step *step) {
                    ids[22];
     static int64_t offset[ANSWERS + 1] = {0, 5, 12, 18, 22};
     static float logprobs[22], reward[ANSWERS] = {0, 1, 0, 0}, valid[ANSWERS] = {1, 1, 1, 1};
-    static float advantage[ANSWERS] = {-1, 1, 0.5f, -0.25f}, mask[ANSWERS] = {1, 0, 1, 1},
-                 baseline[ANSWERS] = {1, 0, 0, 0.5f};
+    static const float by_sample[ANSWERS] = {-1, 1, 0.5f, -0.25f};
+    static float advantage[22], mask[ANSWERS] = {1, 0, 1, 1}, baseline[ANSWERS] = {1, 0, 0, 0.5f};
     static FinishReason finish[ANSWERS] = {FINISH_STOP, FINISH_LENGTH, FINISH_STOP, FINISH_STOP};
     static const char *text[ANSWERS] = {"a", "\"b\" \\ é", "", "4"};
+    for (int b = 0; b < ANSWERS; b++)
+        for (int64_t t = offset[b]; t < offset[b + 1]; t++) advantage[t] = by_sample[b];
     *step = (Step){.samples = {.count = ANSWERS,
                                .prompt = prompt,
                                .question = question,
@@ -230,8 +232,7 @@ static void fill_step(Step *step) {
                                 .baseline = baseline,
                                 .update = update_none(),
                                 .lr = 5e-7,
-                                .groups = 2,
-                                .equal_groups = 1,
+                                .groups = {.groups = 2, .equal = 1},
                                 .times = {.total = 2, .generation = 0.5, .training = 1}};
     step->settings.logger.log_dir = path("metrics");
     step->settings.loss_fn = loss_options_default();

@@ -218,6 +218,7 @@ static void put_values(StrBuf *out, const Setting *row) {
     case SETTING_STOP_STRINGS: strbuf_puts(out, "list of texts, null"); return;
     case SETTING_BETAS: strbuf_puts(out, "list of 2 numbers"); return;
     case SETTING_SCHEDULE: strbuf_puts(out, "scheduler, list of them, null"); return;
+    case SETTING_WEIGHTS: strbuf_puts(out, "list of numbers"); return;
     case SETTING_RANGE: strbuf_puts(out, "list of 2 integers"); return;
     case SETTING_OPERATIONS: strbuf_puts(out, "list of texts"); return;
     }

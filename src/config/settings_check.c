@@ -60,7 +60,11 @@ static bool check_batches(const Check *check) {
 static bool check_loss(const Check *check) {
     const LossOptions *loss = &check->settings->loss_fn;
     if (!loss_options_check(loss, check->error)) return with_place(check);
-    if (!advantage_options_check(&check->settings->adv_estimator, check->error)) return with_place(check);
+    if (!advantage_options_check(&check->settings->adv_estimator, loss, check->error)) return with_place(check);
+    if (!strcmp(check->settings->adv_estimator.name, "gdpo"))
+        return refuse(check, "grpo.adv_estimator.name",
+                      "\"gdpo\" needs a reward of two components or more; data.train.env_name '%s' gives one",
+                      check->settings->data.env_name);
     if (check->settings->grpo.skip_reference_policy_logprobs_calculation && loss->reference_policy_kl_penalty != 0)
         return refuse(check, "grpo.skip_reference_policy_logprobs_calculation",
                       "true needs loss_fn.reference_policy_kl_penalty 0; it is %g", loss->reference_policy_kl_penalty);
@@ -136,16 +140,8 @@ static bool check_checkpoints(const Check *check) {
     return refuse(check, "checkpointing.metric_name", "'%s' is neither val:<metric> nor train:<metric>", name);
 }
 
-static bool check_advantages(const Check *check) {
-    const AdvantageOptions *options = &check->settings->adv_estimator;
-    if (options->advantage_clip_low <= options->advantage_clip_high) return true;
-    return refuse(check, "grpo.advantage_clip_low", "%g is above grpo.advantage_clip_high, %g",
-                  options->advantage_clip_low, options->advantage_clip_high);
-}
-
 bool settings_check(Settings *settings, Arena *arena, Error *error) {
     Check check = {.settings = settings, .arena = arena, .error = error};
     return check_precision(&check) && check_batches(&check) && check_loss(&check) && check_optimizer(&check) &&
-           check_advantages(&check) && check_generation(&check) && check_questions(&check) &&
-           check_validation(&check) && check_checkpoints(&check);
+           check_generation(&check) && check_questions(&check) && check_validation(&check) && check_checkpoints(&check);
 }

@@ -113,6 +113,17 @@ static bool read_range(const Reading *reading, int64_t low_high[2], const Value 
     return true;
 }
 
+static bool read_weights(const Reading *reading, AdvantageOptions *options, const Value *value) {
+    if (value->kind != VALUE_LIST || !value->first) return expected(reading, value, "a list of numbers");
+    options->reward_weight_count = 0;
+    for (const Value *at = value->first; at; at = at->next) {
+        if (options->reward_weight_count == ADVANTAGE_MAX_COMPONENTS)
+            return value_fail(reading->error, reading->arena, value, "more than %d weights", ADVANTAGE_MAX_COMPONENTS);
+        if (!read_real(reading, &options->reward_weights[options->reward_weight_count++], at)) return false;
+    }
+    return true;
+}
+
 static bool read_operations(const Reading *reading, ArithmeticOptions *options, const Value *value) {
     if (value->kind != VALUE_LIST || !value->first) return expected(reading, value, "a list of '+', '-', '*'");
     options->operation_count = 0;
@@ -301,6 +312,7 @@ static bool read_field(const Reading *reading, Settings *settings, void *field, 
     case SETTING_STOP_STRINGS: return read_stop_strings(reading, &settings->generation, value);
     case SETTING_BETAS: return read_betas(reading, &settings->optimizer.beta1, &settings->optimizer.beta2, value);
     case SETTING_SCHEDULE: return read_schedule(reading, &settings->scheduler, value);
+    case SETTING_WEIGHTS: return read_weights(reading, &settings->adv_estimator, value);
     case SETTING_RANGE: return read_range(reading, field, value);
     case SETTING_OPERATIONS: return read_operations(reading, &settings->data.arithmetic, value);
     }

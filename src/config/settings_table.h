@@ -17,7 +17,8 @@ typedef enum SettingType {
     SETTING_STOP_STRINGS,
     SETTING_BETAS,
     SETTING_SCHEDULE,
-    SETTING_RANGE, // two neighbouring int64_t, [low, high]
+    SETTING_WEIGHTS, // list of numbers into AdvantageOptions
+    SETTING_RANGE,   // two neighbouring int64_t, [low, high]
     SETTING_OPERATIONS
 } SettingType;
 

@@ -7,6 +7,7 @@
 #include "run/step_log.h"
 #include "run/validate.h"
 #include "train/checkpoint.h"
+#include "train/reward_groups.h"
 #include "train/update.h"
 
 #include <math.h>
@@ -79,26 +80,35 @@ static bool reference_logprobs(StepReport *report, Samples *samples, Trainer *t,
     return good;
 }
 
-static void advantages(StepReport *report, Samples *samples, const Trainer *t, Arena *arena) {
+static bool advantages(StepReport *report, Samples *samples, const Trainer *t, const float *mask, Arena *arena,
+                       Error *error) {
     double started = log_seconds();
     const AdvantageOptions *options = &t->settings->adv_estimator;
-    float *baseline = arena_array(arena, float, samples->count), *spread = arena_array(arena, float, samples->count);
-    advantage_baseline(baseline, spread, samples->reward, samples->valid, samples->prompt, samples->count,
-                       options->use_leave_one_out_baseline);
+    int64_t count = samples->count;
+    float *baseline = arena_array(arena, float, count), *spread = arena_array(arena, float, count);
+    int32_t *group = arena_array(arena, int32_t, count);
+    reward_groups_of_prompts(group, samples->ids, samples->offset, samples->prompt_length, count);
+    reward_groups_baseline(baseline, spread, samples->reward, samples->valid, group, count,
+                           options->use_leave_one_out_baseline);
     report->baseline = baseline;
-    samples->advantage = arena_array(arena, float, samples->count);
-    report->groups = t->settings->grpo.num_prompts_per_step;
-    report->equal_groups =
-        advantage_grpo(samples->advantage, samples->reward, samples->valid, samples->prompt, samples->count, options);
+    report->groups = reward_groups_compare(NULL, samples->reward, samples->valid, group, count);
+    samples->advantage = arena_array(arena, float, samples->offset[count]);
+    AdvantageInput input = {.count = count,
+                            .offset = samples->offset,
+                            .reward = samples->reward,
+                            .valid = samples->valid,
+                            .group = group,
+                            .mask = mask,
+                            .policy = samples->generation_logprobs,
+                            .reference = samples->reference_logprobs};
+    bool good = advantage_estimate(samples->advantage, &input, options, &t->settings->loss_fn, error);
     report->times.advantage = log_seconds() - started;
+    return good;
 }
 
-static void training(StepReport *report, const Samples *samples, const float *mask, Trainer *t, Arena *arena) {
+static void training(StepReport *report, const Samples *samples, const float *mask, Trainer *t) {
     const Settings *s = t->settings;
     double started = log_seconds();
-    float *advantage = arena_array(arena, float, samples->offset[samples->count]); // by token
-    for (int64_t b = 0; b < samples->count; b++)
-        for (int64_t i = samples->offset[b]; i < samples->offset[b + 1]; i++) advantage[i] = samples->advantage[b];
     TrainBatch all = {.count = samples->count,
                       .offset = samples->offset,
                       .ids = samples->ids,
@@ -106,7 +116,7 @@ static void training(StepReport *report, const Samples *samples, const float *ma
                       .sample_mask = report->sample_mask,
                       .generation = samples->generation_logprobs,
                       .reference = samples->reference_logprobs,
-                      .advantage = advantage,
+                      .advantage = samples->advantage,
                       .reward = samples->reward};
     UpdateOptions options = {.micro_batch_size = s->policy.train_micro_batch_size,
                              .head_chunk = s->policy.logprob_chunk_size ? s->policy.logprob_chunk_size : 256,
@@ -275,9 +285,10 @@ static bool one_step(Progression *at, Trainer *t, int64_t last, Arena *arena, Er
     report.times.reward = log_seconds() - scoring;
     report.sample_mask = loss_samples(&samples, &s->grpo, arena);
     float *mask = loss_mask(&samples, report.sample_mask, arena);
-    if (!reference_logprobs(&report, &samples, t, mask, arena, error)) return false;
-    advantages(&report, &samples, t, arena);
-    training(&report, &samples, mask, t, arena);
+    if (!reference_logprobs(&report, &samples, t, mask, arena, error) ||
+        !advantages(&report, &samples, t, mask, arena, error))
+        return false;
+    training(&report, &samples, mask, t);
     double refit = log_seconds();
     trainer_refit(t);
     report.times.refit = log_seconds() - refit;

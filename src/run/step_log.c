@@ -12,7 +12,7 @@ static void put(json_t *line, const char *name, double value) {
     json_object_set_new(line, name, jsonio_real(value));
 }
 
-// Sums over the answers of a step. Advantages count once for each token of the answer, as in NeMo-RL.
+// Sums over the answers of a step; advantages over their tokens, as in NeMo-RL.
 typedef struct AnswerStats {
     double reward, reward_square, answer_tokens, prompt_tokens, truncated, longest, tokens;
     double advantage, advantage_min, advantage_max, baseline_zero, baseline_one, masked, nan;
@@ -23,14 +23,16 @@ static AnswerStats answer_stats(const StepReport *report) {
     AnswerStats a = {.advantage_min = INFINITY, .advantage_max = -INFINITY};
     for (int64_t b = 0; b < s->count; b++) {
         double reward = (double)s->reward[b], length = (double)(s->offset[b + 1] - s->offset[b] - s->prompt_length[b]);
-        double advantage = (double)s->advantage[b];
         a.reward += reward, a.reward_square += reward * reward;
         a.answer_tokens += length, a.prompt_tokens += (double)s->prompt_length[b];
         a.longest = fmax(a.longest, length);
         a.truncated += s->finish[b] == FINISH_LENGTH;
         a.nan += s->finish[b] == FINISH_NAN;
-        a.advantage += advantage * length;
-        a.advantage_min = fmin(a.advantage_min, advantage), a.advantage_max = fmax(a.advantage_max, advantage);
+        for (int64_t t = s->offset[b] + s->prompt_length[b]; t < s->offset[b + 1]; t++) {
+            double advantage = (double)s->advantage[t];
+            a.advantage += advantage;
+            a.advantage_min = fmin(a.advantage_min, advantage), a.advantage_max = fmax(a.advantage_max, advantage);
+        }
         a.baseline_zero += report->baseline[b] == 0, a.baseline_one += report->baseline[b] == 1;
         a.masked += report->sample_mask[b] == 0;
     }
@@ -75,11 +77,11 @@ static void put_losses(json_t *line, const UpdateResult *u, const LossOptions *o
 }
 
 static void put_rollout(json_t *line, const StepReport *r, const AnswerStats *a) {
-    double B = (double)r->samples->count, groups = (double)r->groups;
+    double B = (double)r->samples->count;
     double mean = a->reward / B, variance = B > 1 ? (a->reward_square - B * mean * mean) / (B - 1) : 0;
     put(line, "train/reward", mean);
     put(line, "train/reward_std", sqrt(fmax(variance, 0)));
-    put(line, "train/frac_reward_zero_std", (double)r->equal_groups / groups);
+    put(line, "train/frac_reward_zero_std", (double)r->groups.equal / (double)r->groups.groups);
     double none = 100 * a->baseline_zero / B, all = 100 * a->baseline_one / B;
     put(line, "train/baseline_reward/pct_0", none);
     put(line, "train/baseline_reward/pct_1", all);
@@ -163,7 +165,7 @@ static void print_line(const StepReport *r, const AnswerStats *a, const Ledger *
     strbuf_format(&text, "  gen %.0f train %.0f tok/s  %.1f s  peak %.2f GiB", a->answer_tokens / r->times.generation,
                   a->tokens / r->times.training, r->times.total, (double)ledger->peak.total / 0x1p30);
     put_left(&text, seconds_left);
-    if (r->equal_groups == r->groups) strbuf_puts(&text, "  (equal rewards in every group: nothing to learn)");
+    if (r->groups.equal == r->groups.groups) strbuf_puts(&text, "  (equal rewards in every group: nothing to learn)");
     log_info("%s", text.text);
     strbuf_close(&text);
 }
@@ -264,7 +266,7 @@ static json_t *sample_line(const StepReport *r, int64_t b, const Trainer *t) {
     json_object_set_new(line, "idx", json_integer(b));
     json_object_set_new(line, "content", task_messages(&t->task, false, s->question[b], s->text[b]));
     json_object_set_new(line, "rewards", jsonio_real((double)s->reward[b]));
-    json_object_set_new(line, "advantages", jsonio_real((double)s->advantage[b]));
+    json_object_set_new(line, "advantages", floats(s->advantage + first, length));
     json_object_set_new(line, "input_lengths", json_integer(length));
     json_object_set_new(line, "sample_loss_mask", jsonio_real((double)r->sample_mask[b]));
     json_object_set_new(line, "token_ids", ids);

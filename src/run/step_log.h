@@ -3,6 +3,7 @@
 #pragma once
 #include "run/trainer.h"
 #include "run/validate.h"
+#include "train/reward_groups.h"
 #include "train/update.h"
 
 #include <jansson.h>
@@ -20,7 +21,7 @@ typedef struct StepReport {
     UpdateResult update;      // of all optimizer steps of this rollout (update_average)
     int64_t valid_tokens;     // with loss, over all optimizer steps
     double lr, max_abs_logprob_error;
-    int64_t groups, equal_groups; // groups, and those whose rewards were all equal: no gradient
+    RewardGroupCounts groups; // those whose rewards were all equal have no gradient
     EngineCounts rollout;
     StepTimes times;
     Validation validation;

@@ -30,7 +30,7 @@ static bool open_policies(Trainer *t, Error *error) {
         return error_set(error, "policy.max_total_sequence_length: %lld, but the model was made for %lld positions",
                          (long long)positions, (long long)architecture->max_positions);
     int64_t rows = larger(s->generation.prefill_chunk, engine_options(s).max_sequences);
-    t->has_reference = loss_needs_reference(&s->loss_fn);
+    t->has_reference = loss_needs_reference(&s->loss_fn) || advantage_needs_reference(&s->adv_estimator, &s->loss_fn);
     shard_open(&t->shards, &t->ops, t->model.parameters);
     walk_open(&t->walk, &t->ops, architecture, &t->shards,
               (WalkOptions){.policy = dtypes,

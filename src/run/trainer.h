@@ -14,7 +14,7 @@ typedef struct Trainer {
     Shards shards;      // fp32 masters and moments
     Walk walk;          // training walk over them
     Resident rollout;   // the policy as the engine reads it; loaded anew by trainer_refit
-    Resident reference; // the initial policy; not opened when the KL penalty is 0
+    Resident reference; // the initial policy; opened when a KL penalty reads it
     bool has_reference;
     Engine *engine;
     Task task;

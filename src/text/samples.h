@@ -30,5 +30,5 @@ typedef struct Samples {
     const char **text;          // [B] decoded answer, special tokens left out
     float *reward;              // [B]
     float *valid;               // [B] 1, or 0: the sample takes part in no statistic and no loss
-    float *advantage;           // [B]
+    float *advantage;           // [tokens]
 } Samples;

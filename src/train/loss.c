@@ -113,6 +113,11 @@ static ActorTerm actor_term(const LossOptions *options, const LossSequence *sequ
     return (ActorTerm){{-advantage * clamped * current, -advantage * clamped}, ratio, clamped, ratio != clamped};
 }
 
+double loss_kl(const LossOptions *options, double current, double reference) {
+    double in = options->kl_input_clamp_value, out = options->kl_output_clamp_value;
+    return clamp(kl_estimate(kl_type_of(options), clamp(reference - current, -in, in)), -out, out);
+}
+
 static Term kl_term(const LossOptions *options, KlType type, double current, double reference, double generation) {
     double d = clamp(reference - current, -options->kl_input_clamp_value, options->kl_input_clamp_value);
     double weight = options->use_on_policy_kl_approximation ? zero_unless_finite(exponential(current - generation)) : 1;

@@ -26,6 +26,9 @@
 // Whether the loss reads reference log-probs: a KL penalty that is not left to the reward.
 bool loss_needs_reference(const LossOptions *options);
 
+// K of one token with v = 1.
+double loss_kl(const LossOptions *options, double current, double reference);
+
 // Whether loss_clipped_pg needs a LossSequence, and whether that is made of current log-probs too: then those of the whole
 // sequence must be known before the first token's gradient is.
 bool loss_reads_sequences(const LossOptions *options);
