@@ -14,6 +14,9 @@
     "'num_key_value_heads':2"
 #define LLAMA "'model_type':'llama'," SIZES
 #define QWEN2 "'model_type':'qwen2'," SIZES
+#define QWEN3 "'model_type':'qwen3'," SIZES
+#define MISTRAL "'model_type':'mistral'," SIZES
+#define SMOLLM3 "'model_type':'smollm3'," SIZES
 
 // Text with ' for ".
 static json_t *parse(const char *text) {
@@ -47,10 +50,13 @@ static bool same(const Architecture *a, const Architecture *b) {
            a->intermediate_size == b->intermediate_size && a->layer_count == b->layer_count &&
            a->query_heads == b->query_heads && a->kv_heads == b->kv_heads && a->head_dim == b->head_dim &&
            a->max_positions == b->max_positions && a->rms_norm_eps == b->rms_norm_eps && a->tied_head == b->tied_head &&
-           a->qkv_bias == b->qkv_bias && a->rope.theta == b->rope.theta && a->rope.scaling == b->rope.scaling &&
-           a->rope.factor == b->rope.factor && a->rope.low_freq_factor == b->rope.low_freq_factor &&
-           a->rope.high_freq_factor == b->rope.high_freq_factor &&
-           a->rope.original_max_positions == b->rope.original_max_positions && a->bos_id == b->bos_id &&
+           a->qkv_bias == b->qkv_bias && a->qk_norm == b->qk_norm && a->rope.theta == b->rope.theta &&
+           a->rope.scaling == b->rope.scaling && a->rope.factor == b->rope.factor &&
+           a->rope.low_freq_factor == b->rope.low_freq_factor && a->rope.high_freq_factor == b->rope.high_freq_factor &&
+           a->rope.original_max_positions == b->rope.original_max_positions &&
+           a->rope.attention_factor == b->rope.attention_factor && a->rope.beta_fast == b->rope.beta_fast &&
+           a->rope.beta_slow == b->rope.beta_slow && a->rope.truncate == b->rope.truncate &&
+           !memcmp(&a->layers, &b->layers, sizeof a->layers) && a->bos_id == b->bos_id &&
            a->eos_count == b->eos_count && !memcmp(a->eos_ids, b->eos_ids, sizeof *a->eos_ids * (size_t)a->eos_count);
 }
 
@@ -95,12 +101,68 @@ static void test_defaults_are_those_of_transformers(void **state) {
     assert_true(qwen.qkv_bias && qwen.tied_head);
 }
 
+static void test_defaults_of_the_other_families(void **state) {
+    (void)state;
+    Architecture qwen3 = expect("{" QWEN3 "}");
+    assert_true(qwen3.qk_norm && !qwen3.qkv_bias && !qwen3.tied_head);
+    assert_int_equal(qwen3.head_dim, 128);
+    assert_int_equal(qwen3.layers.window, 0);
+    assert_int_equal(qwen3.bos_id, -1);
+    Architecture mistral = expect("{" MISTRAL "}");
+    assert_int_equal(mistral.max_positions, 131072);
+    assert_int_equal(mistral.layers.window, 4096);
+    assert_int_equal(mistral.head_dim, 32);
+    assert_int_equal(mistral.eos_ids[0], 2);
+    Architecture smollm3 = expect("{" SMOLLM3 "}");
+    assert_true(smollm3.tied_head && smollm3.rope.theta == 2e6);
+    assert_int_equal(smollm3.bos_id, -1); // 128000 is not in this vocabulary
+    assert_int_equal(smollm3.eos_count, 0);
+    smollm3 = expect("{'model_type':'smollm3','vocab_size':128256,'hidden_size':16,'intermediate_size':8,"
+                     "'num_hidden_layers':8,'num_attention_heads':4}");
+    assert_int_equal(smollm3.kv_heads, 4);
+    assert_int_equal(smollm3.bos_id, 128000);
+    assert_int_equal(smollm3.eos_ids[0], 128001);
+    for (int i = 0; i < 8; i++) assert_int_equal(layer_set_has(&smollm3.layers.unrotated, i), i % 4 == 3);
+    Architecture llama = expect("{'model_type':'llama','vocab_size':8,'hidden_size':16,'intermediate_size':8,"
+                                "'num_hidden_layers':1,'num_attention_heads':4}");
+    assert_int_equal(llama.kv_heads, 4);
+    mistral = expect("{'model_type':'mistral','vocab_size':8,'hidden_size':32,'intermediate_size':8,"
+                     "'num_hidden_layers':1,'num_attention_heads':16,'num_key_value_heads':null}");
+    assert_int_equal(mistral.kv_heads, 16);
+}
+
+static void expect_windows(const char *text, const char *windows) { // 'w': a layer with a window of 9, '.': without
+    Architecture a = expect(text);
+    for (int64_t i = 0; i < a.layer_count; i++)
+        if (layer_kinds_window(&a.layers, i) != (windows[i] == 'w' ? 9 : 0)) fail_msg("layer %d: %s", (int)i, text);
+}
+
+static void test_windows_by_layer(void **state) {
+    (void)state;
+    expect_windows("{" MISTRAL ",'sliding_window':9}", "ww");
+    expect_windows("{" MISTRAL ",'sliding_window':null}", "..");
+    expect_windows("{" QWEN2 ",'use_sliding_window':true,'sliding_window':9,'max_window_layers':1}", ".w");
+    expect_windows("{" QWEN3 ",'use_sliding_window':true,'sliding_window':9,'max_window_layers':0}", "ww");
+    expect_windows("{" QWEN3 ",'use_sliding_window':true,'sliding_window':9,'max_window_layers':0,"
+                   "'layer_types':['sliding_attention','full_attention']}",
+                   "w.");
+    expect_windows("{" QWEN3 ",'sliding_window':9,'max_window_layers':0}", "..");
+    expect_windows("{" SMOLLM3 ",'use_sliding_window':true,'sliding_window':9,'no_rope_layer_interval':2}", ".w");
+    expect_windows("{" SMOLLM3 ",'use_sliding_window':true,'sliding_window':9,'no_rope_layers':[0,1,0],"
+                   "'layer_types':['full_attention','sliding_attention']}",
+                   ".w");
+    Architecture lists = expect("{" SMOLLM3 ",'no_rope_layers':[0,1]}");
+    assert_true(layer_set_has(&lists.layers.unrotated, 0) && !layer_set_has(&lists.layers.unrotated, 1));
+    expect("{" LLAMA ",'sliding_window':9}"); // no key of this model_type
+}
+
 // Keys that say what holds anyway.
 static void test_idle_keys_are_accepted(void **state) {
     (void)state;
     expect("{" QWEN2 ",'use_sliding_window':false,'sliding_window':256,'max_window_layers':0}");
     expect("{" QWEN2 ",'use_sliding_window':true,'sliding_window':null,'max_window_layers':0}");
-    expect("{" QWEN2 ",'use_sliding_window':true,'sliding_window':256,'max_window_layers':2}");
+    assert_int_equal(expect("{" QWEN2 ",'use_sliding_window':true,'sliding_window':256}").layers.window,
+                     0); // from layer 28
     expect("{" QWEN2 ",'layer_types':['full_attention','full_attention']}");
     expect("{" LLAMA ",'attention_bias':false,'mlp_bias':false,'pretraining_tp':1,'rope_interleaved':false}");
     expect("{" LLAMA ",'partial_rotary_factor':1.0,'rope_parameters':{'rope_type':'default','rope_theta':1e4}}");
@@ -113,7 +175,7 @@ static void test_refusals_name_key_and_value(void **state) {
     } cases[] = {
         {"[1]", "config.json", "object"},
         {"{" SIZES "}", "model_type", "missing"},
-        {"{'model_type':'mistral'," SIZES "}", "mistral", "llama, qwen2"},
+        {"{'model_type':'gemma'," SIZES "}", "gemma", "llama, qwen2, qwen3, mistral, smollm3"},
         {"{'model_type':3," SIZES "}", "model_type is 3", "string"},
         {"{'model_type':'llama'}", "vocab_size", "missing"},
         {"{" LLAMA ",'hidden_act':'gelu'}", "gelu", "silu"},
@@ -122,7 +184,35 @@ static void test_refusals_name_key_and_value(void **state) {
         {"{" LLAMA ",'mlp_bias':1}", "mlp_bias is 1", "true or false"},
         {"{" LLAMA ",'quantization_config':{}}", "quantization_config", "GGUF"},
         {"{" LLAMA ",'partial_rotary_factor':0.5}", "partial_rotary_factor", "0.5"},
-        {"{" LLAMA ",'rope_scaling':{'type':'yarn','factor':4.0}}", "yarn", "llama3"},
+        {"{" LLAMA ",'rope_scaling':{'type':'dynamic','factor':4.0}}", "dynamic", "default, linear, llama3, yarn"},
+        {"{" LLAMA ",'rope_scaling':{'type':'dynamic','factor':4.0}}", "dynamic", "cache"},
+        {"{" LLAMA ",'rope_parameters':{'rope_type':'longrope','factor':4.0}}", "longrope", "cache"},
+        {"{" LLAMA ",'rope_scaling':{'type':'spiral'}}", "spiral", "unknown"},
+        {"{" LLAMA ",'rope_scaling':{'type':'yarn'}}", "yarn", "factor"},
+        {"{" LLAMA ",'rope_scaling':{'type':'yarn','factor':2,'beta_slow':4,'beta_fast':2}}", "beta_slow 4",
+         "slow <= fast"},
+        {"{" LLAMA ",'rope_scaling':{'type':'yarn','factor':2,'attention_factor':-1.0}}", "attention_factor is -1",
+         "over 0"},
+        {"{" LLAMA ",'rope_scaling':{'type':'yarn','factor':2,'original_max_position_embeddings':0}}",
+         "original_max_position_embeddings is 0", "at least 1"},
+        {"{" LLAMA ",'rope_theta':1,'rope_scaling':{'type':'yarn','factor':2}}", "rope_theta is 1", "over 1"},
+        {"{" LLAMA ",'rope_scaling':{'type':'yarn','factor':2,'truncate':1}}", "truncate is 1", "true or false"},
+        {"{" LLAMA ",'use_sliding_window':true,'sliding_window':8}", "use_sliding_window", "no sliding window"},
+        {"{" LLAMA ",'layer_types':['full_attention','sliding_attention']}", "layer_types", "layer 1"},
+        {"{" MISTRAL ",'sliding_window':0}", "sliding_window is 0", "over 0"},
+        {"{" MISTRAL ",'sliding_window':8.5}", "sliding_window is 8.5", "integer"},
+        {"{" MISTRAL ",'sliding_window':8,'layer_types':['sliding_attention','full_attention']}", "layer 1",
+         "all layers"},
+        {"{" MISTRAL ",'attention_bias':true}", "attention_bias", "mistral"},
+        {"{" QWEN3 ",'attention_bias':true}", "attention_bias", "qwen3"},
+        {"{" QWEN3 ",'layer_types':['full_attention']}", "layer_types has 1", "2 as layers"},
+        {"{" QWEN3 ",'layer_types':['full_attention','chunked_attention']}", "layer_types is \"chunked_attention\"",
+         "sliding_attention"},
+        {"{" SMOLLM3 ",'no_rope_layers':[1]}", "no_rope_layers has 1", "2 as layers"},
+        {"{" SMOLLM3 ",'no_rope_layers':[1,'x']}", "no_rope_layers is \"x\"", "0"},
+        {"{" SMOLLM3 ",'no_rope_layer_interval':0}", "no_rope_layer_interval is 0", "at least 1"},
+        {"{" SMOLLM3 ",'mlp_bias':true}", "mlp_bias", "not supported"},
+        {"{" LLAMA ",'head_dim':514}", "head_dim is 514", "1..512"},
         {"{" LLAMA ",'rope_parameters':{'full_attention':{'rope_type':'default'}}}", "rope_parameters", "layer type"},
         {"{" LLAMA ",'rope_scaling':{'type':'linear'}}", "linear", "factor"},
         {"{" LLAMA ",'rope_scaling':{'type':'linear','factor':0}}", "factor is 0", "over 0"},
@@ -139,9 +229,8 @@ static void test_refusals_name_key_and_value(void **state) {
         {"{" LLAMA ",'eos_token_id':[1,'x']}", "eos_token_id", "token id"},
         {"{" LLAMA ",'eos_token_id':[11,12,13,14,15,16,17,18,19]}", "eos_token_id", "8"},
         {"{" LLAMA ",'bos_token_id':4294967296}", "bos_token_id", "4294967296"},
-        {"{" QWEN2 ",'use_sliding_window':true,'sliding_window':8,'max_window_layers':1}", "use_sliding_window",
-         "not supported"},
-        {"{" QWEN2 ",'layer_types':['full_attention','sliding_attention']}", "layer_types", "sliding_attention"},
+        {"{" QWEN2 ",'layer_types':['full_attention','sliding_attention']}", "layer 1 is sliding_attention",
+         "no sliding_window is in use"},
         {"{'model_type':'llama','vocab_size':100,'hidden_size':126,'intermediate_size':96,'num_hidden_layers':2,"
          "'num_attention_heads':4}",
          "hidden_size 126", "num_attention_heads 4"},
@@ -173,8 +262,17 @@ static void test_to_json_and_back(void **state) {
         "{" QWEN2 ",'head_dim':24,'eos_token_id':[4,5],'rope_scaling':{'type':'linear','factor':2.5}}",
         "{" LLAMA ",'bos_token_id':null,'eos_token_id':null,'rope_scaling':{'rope_type':'llama3','factor':8.0,"
         "'low_freq_factor':1,'high_freq_factor':4.0,'original_max_position_embeddings':8192}}",
+        "{" LLAMA ",'rope_scaling':{'type':'yarn','factor':4.0}}",
+        "{" QWEN3 ",'rope_scaling':{'type':'yarn','factor':4.0,'attention_factor':0.9,'beta_fast':16,'beta_slow':2,"
+        "'truncate':false,'original_max_position_embeddings':77}}",
+        "{" QWEN3 ",'use_sliding_window':true,'sliding_window':9,'layer_types':['sliding_attention','full_attention']}",
+        "{" QWEN2 ",'use_sliding_window':true,'sliding_window':9,'max_window_layers':1}",
+        "{" MISTRAL ",'sliding_window':null}",
+        "{" MISTRAL ",'sliding_window':9,'head_dim':6}",
+        "{" SMOLLM3 "}",
+        "{" SMOLLM3 ",'no_rope_layers':[0,1],'use_sliding_window':true,'sliding_window':9}",
     };
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         Architecture before = expect(texts[i]), after;
         json_t *config = architecture_to_json(&before);
         Error error;
@@ -216,7 +314,7 @@ static void test_inv_freq(void **state) {
         snprintf(text, sizeof text, "{" LLAMA ",%s}", cases[i].options);
         Architecture architecture = expect(text);
         float inv_freq[16];
-        architecture_inv_freq(&architecture, inv_freq);
+        rotary_inv_freq(&architecture.rope, architecture.head_dim, inv_freq);
         for (int j = 0; j < 16; j++)
             if (inv_freq[j] != cases[i].expected[j])
                 fail_msg("case %d, %d: %a, expected %a", i, j, (double)inv_freq[j], (double)cases[i].expected[j]);
@@ -274,6 +372,14 @@ static void test_parameters_lie_as_promised(void **state) {
     assert_null(parameters_find(&table, 4, PARAMETER_Q));
     parameters_close(&table);
 
+    architecture = expect("{" QWEN3 ",'head_dim':6}");
+    parameters_open(&table, &architecture);
+    assert_int_equal(table.count, 2 * 11 + 3);
+    assert_string_equal(parameters_find(&table, 1, PARAMETER_Q_NORM)->name, "model.layers.1.self_attn.q_norm.weight");
+    assert_string_equal(parameters_find(&table, 1, PARAMETER_K_NORM)->name, "model.layers.1.self_attn.k_norm.weight");
+    assert_int_equal(parameters_find(&table, 1, PARAMETER_K_NORM)->rows, 6);
+    parameters_close(&table);
+
     architecture = expect("{" LLAMA ",'tie_word_embeddings':true}");
     parameters_open(&table, &architecture);
     assert_null(parameters_find(&table, 2, PARAMETER_HEAD));
@@ -284,9 +390,14 @@ static void test_parameters_lie_as_promised(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_old_and_new_style_agree),    cmocka_unit_test(test_defaults_are_those_of_transformers),
-        cmocka_unit_test(test_idle_keys_are_accepted),     cmocka_unit_test(test_refusals_name_key_and_value),
-        cmocka_unit_test(test_to_json_and_back),           cmocka_unit_test(test_inv_freq),
+        cmocka_unit_test(test_old_and_new_style_agree),
+        cmocka_unit_test(test_defaults_are_those_of_transformers),
+        cmocka_unit_test(test_defaults_of_the_other_families),
+        cmocka_unit_test(test_windows_by_layer),
+        cmocka_unit_test(test_idle_keys_are_accepted),
+        cmocka_unit_test(test_refusals_name_key_and_value),
+        cmocka_unit_test(test_to_json_and_back),
+        cmocka_unit_test(test_inv_freq),
         cmocka_unit_test(test_parameters_lie_as_promised),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

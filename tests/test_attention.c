@@ -355,6 +355,46 @@ static void test_page_copy(void **state) {
     ops_close(&ops);
 }
 
+// Pages before the window are not read: neither what stands in them nor their numbers matter.
+static void test_pages_before_the_window(void **state) {
+    (void)state;
+    enum { POSITIONS = 150, WINDOW = 37 };
+    Ops ops;
+    Manner manner = {0};
+    assert_true(open_ops(&ops, &manner));
+    AttentionShape shape = {4, 2, 16, 0.25f, WINDOW};
+    KvPages kv = kv_pages_open(&ops, MEMORY_KV_CACHE, DTYPE_F32, kv_pages_of(POSITIONS), &shape);
+    Tensor qkv = DEVICE_TENSOR(&ops.device, MEMORY_ACTIVATION, DTYPE_F32, POSITIONS, 128);
+    Tensor out = DEVICE_TENSOR(&ops.device, MEMORY_ACTIVATION, DTYPE_F32, POSITIONS, 64);
+    Tensor again = DEVICE_TENSOR(&ops.device, MEMORY_ACTIVATION, DTYPE_F32, POSITIONS, 64);
+    for (int64_t i = 0; i < POSITIONS * 128; i++) ((float *)qkv.data)[i] = sinf((float)i);
+    int32_t pages[(POSITIONS + KV_PAGE_TOKENS - 1) / KV_PAGE_TOKENS];
+    int64_t count = kv_pages_of(POSITIONS);
+    for (int32_t i = 0; i < count; i++) pages[i] = (int32_t)count - 1 - i;
+    AttentionSpan whole = {0, POSITIONS, 0, pages};
+    kv_store(&ops, &kv, &qkv, &shape, &whole, 1);
+    attention_forward(&ops, &out, NULL, &qkv, &kv, &shape, &whole, 1);
+    int64_t page_size = shape.kv_heads * shape.head_dim * KV_PAGE_TOKENS;
+    for (int64_t position = WINDOW; position < POSITIONS; position++) {
+        int64_t unseen = (position - WINDOW + 1) / KV_PAGE_TOKENS;
+        for (int64_t i = 0; i < unseen; i++) {
+            float *keys = (float *)kv.keys.data + (count - 1 - i) * page_size;
+            float *values = (float *)kv.values.data + (count - 1 - i) * page_size;
+            for (int64_t k = 0; k < page_size; k++) keys[k] = values[k] = NAN;
+            pages[i] = -1;
+        }
+        AttentionSpan one = {position, 1, position, pages};
+        attention_forward(&ops, &again, NULL, &qkv, &kv, &shape, &one, 1);
+    }
+    const float *expected = (const float *)out.data + (int64_t)WINDOW * 64;
+    assert_memory_equal((const float *)again.data + (int64_t)WINDOW * 64, expected,
+                        (size_t)(POSITIONS - WINDOW) * 64 * sizeof *expected);
+    kv_pages_close(&ops, &kv);
+    Tensor *all[] = {&qkv, &out, &again};
+    for (int i = 0; i < 3; i++) device_release(&ops.device, all[i]);
+    ops_close(&ops);
+}
+
 // Query-key pairs: 4 operations forward, 10 backward for each and for each number of the head.
 static void test_flops(void **state) {
     (void)state;
@@ -389,8 +429,12 @@ static void test_flops(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reference), cmocka_unit_test(test_bits),  cmocka_unit_test(test_long),
-        cmocka_unit_test(test_page_copy), cmocka_unit_test(test_flops),
+        cmocka_unit_test(test_reference),
+        cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_long),
+        cmocka_unit_test(test_page_copy),
+        cmocka_unit_test(test_pages_before_the_window),
+        cmocka_unit_test(test_flops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

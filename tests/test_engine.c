@@ -102,10 +102,10 @@ static void assert_plain(TinyModel *model, const GenerationOptions *options) {
 static void test_answers_are_those_of_the_plain_road(void **state) {
     (void)state;
     static const DType outputs[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
-    for (int i = 0; i < 2 * PRECISIONS; i++) {
+    for (int i = 0; i < 2 * FAMILIES; i++) {
         TinyModel model;
-        PrecisionPolicy policy = {precisions[i % PRECISIONS].compute, outputs[i / 2]};
-        tiny_model_open(&model, i & 1 ? MODEL_QWEN2 : MODEL_LLAMA, policy, one_thread, ROWS);
+        PrecisionPolicy policy = {precisions[i % PRECISIONS].compute, outputs[i % 2 + i / FAMILIES]};
+        tiny_model_open(&model, (ModelFamily)(i % FAMILIES), policy, one_thread, ROWS);
         GenerationOptions options = engine_setup_options();
         assert_plain(&model, &options);
         options.temperature = 0.7;
@@ -128,12 +128,12 @@ static void test_answers_are_those_of_the_plain_road(void **state) {
 static void test_batch_size_chunk_and_rows_change_nothing(void **state) {
     (void)state;
     static const int64_t sequences[] = {1, 5, 64}, chunks[] = {1, 16, 64, 1000}, rows[] = {ROWS, 3};
-    for (int precision = 0; precision < PRECISIONS; precision++) {
+    for (int family = 0; family < FAMILIES; family++) {
         Arena arena = {0};
         Samples first = {0};
         for (int r = 0; r < 2; r++) {
             TinyModel model;
-            tiny_model_open(&model, MODEL_LLAMA, precisions[precision], one_thread, rows[r]);
+            tiny_model_open(&model, (ModelFamily)family, precisions[family % PRECISIONS], one_thread, rows[r]);
             for (int s = 0; s < 3; s++)
                 for (int c = 0; c < 4; c++) {
                     GenerationOptions options = engine_setup_options();
@@ -152,7 +152,7 @@ static void test_batch_size_chunk_and_rows_change_nothing(void **state) {
 static void test_threads_and_instruction_sets_change_nothing(void **state) {
     (void)state;
     static const char *const isas[] = {"scalar", "avx2", "avx512"};
-    for (int precision = 0; precision < PRECISIONS; precision++) {
+    for (int family = MODEL_QWEN2; family < FAMILIES; family++) {
         Arena arena = {0};
         Samples first = {0};
         for (int i = 0; i < 3; i++)
@@ -163,7 +163,7 @@ static void test_threads_and_instruction_sets_change_nothing(void **state) {
                 if (!ops_open(&probe, options, &error)) continue; // this CPU lacks it
                 ops_close(&probe);
                 TinyModel model;
-                tiny_model_open(&model, MODEL_QWEN2, precisions[precision], options, ROWS);
+                tiny_model_open(&model, (ModelFamily)family, precisions[(family + 1) % PRECISIONS], options, ROWS);
                 GenerationOptions generation = engine_setup_options();
                 Samples samples = engine_setup_usual(&model, &generation, &arena);
                 if (!first.count) first = samples;

@@ -339,9 +339,9 @@ static void test_llama3_scaling_is_recognised(void **state) {
     assert_true(a.rope.factor == 32 && a.rope.low_freq_factor == 1 && a.rope.high_freq_factor == 4);
     assert_true(a.rope.original_max_positions == 8192);
     float scaled[32], plain[32];
-    architecture_inv_freq(&a, scaled);
+    rotary_inv_freq(&a.rope, a.head_dim, scaled);
     a.rope.scaling = ROPE_PLAIN;
-    architecture_inv_freq(&a, plain);
+    rotary_inv_freq(&a.rope, a.head_dim, plain);
     for (int i = 0; i < 32; i++) assert_true(fabsf(plain[i] / divisors[i] - scaled[i]) < 1e-6f * scaled[i]);
     divisors[16] *= 1.01f;
     b = (GgufBuild){0};

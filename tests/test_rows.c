@@ -142,6 +142,48 @@ static void test_norm(void **state) {
     ops_close(&ops);
 }
 
+// Heads of a wider matrix, against the norm of these heads as rows of their own: the same bits. More heads than one slab.
+static void check_head_norm(Ops *ops, DType dtype, DType other, int64_t E) {
+    enum { FIRST = 1, HEADS = 14, COLUMNS_BEHIND = 3 };
+    const float eps = 1e-5f;
+    int64_t columns = (FIRST + HEADS) * E + COLUMNS_BEHIND;
+    Tensor x = matrix(ops, dtype, T, columns, 1, false), before = matrix(ops, dtype, T, columns, 1, false);
+    Tensor d = matrix(ops, dtype, T, columns, 2, false), d_before = matrix(ops, dtype, T, columns, 2, false);
+    Tensor w = matrix(ops, other, 1, E, 3, false), dw = matrix(ops, DTYPE_F32, 1, E, 4, false);
+    Tensor apart = matrix(ops, dtype, T * HEADS, E, 5, false), y = matrix(ops, dtype, T * HEADS, E, 6, false);
+    Tensor dy = matrix(ops, dtype, T * HEADS, E, 7, false), dx = matrix(ops, dtype, T * HEADS, E, 8, false);
+    Tensor dw_apart = matrix(ops, DTYPE_F32, 1, E, 4, false);
+    for (int64_t t = 0; t < T; t++)
+        for (int64_t i = 0; i < HEADS * E; i++) {
+            dtype_store(apart.data, dtype, t * HEADS * E + i, (float)at(&before, t, FIRST * E + i));
+            dtype_store(dy.data, dtype, t * HEADS * E + i, (float)at(&d_before, t, FIRST * E + i));
+        }
+    head_norm_forward(ops, &x, &w, FIRST, HEADS, eps);
+    head_norm_backward(ops, &d, &dw, &before, &w, FIRST, HEADS, eps);
+    rms_norm_forward(ops, &y, &apart, &w, eps);
+    rms_norm_backward(ops, &dx, &dw_apart, &dy, &apart, &w, NULL, eps);
+    for (int64_t t = 0; t < T; t++)
+        for (int64_t i = 0; i < columns; i++) {
+            int64_t head = i - FIRST * E, row = t * HEADS + head / E;
+            bool normed = head >= 0 && head < HEADS * E;
+            assert_true(at(&x, t, i) == (normed ? at(&y, row, head % E) : at(&before, t, i)));
+            assert_true(at(&d, t, i) == (normed ? at(&dx, row, head % E) : at(&d_before, t, i)));
+        }
+    assert_memory_equal(dw.data, dw_apart.data, (size_t)E * sizeof(float));
+    Tensor *all[] = {&x, &before, &d, &d_before, &w, &dw, &apart, &y, &dy, &dx, &dw_apart};
+    for (int i = 0; i < 11; i++) device_release(&ops->device, all[i]);
+}
+
+static void test_head_norm(void **state) {
+    (void)state;
+    Ops ops;
+    assert_true(open_ops(&ops, NULL, 2));
+    static const int64_t sizes[] = {2, 24, 64, 80};
+    for (int i = 0; i < DTYPES; i++)
+        for (int j = 0; j < 4; j++) check_head_norm(&ops, dtypes[i], dtypes[(i + j) % 3], sizes[j]);
+    ops_close(&ops);
+}
+
 static void check_swiglu(Ops *ops, DType dtype, DType other, int64_t F) {
     Tensor gate_up = matrix(ops, dtype, T, 2 * F, 1, false), act = matrix(ops, other, T, F, 2, false);
     Tensor dact = matrix(ops, other, T, F, 3, false), back = matrix(ops, dtype, T, 2 * F, 4, false);
@@ -175,7 +217,7 @@ static void test_swiglu(void **state) {
     ops_close(&ops);
 }
 
-static void check_rope(Ops *ops, DType dtype, int64_t head_dim) {
+static void check_rope(Ops *ops, DType dtype, int64_t head_dim, float scale) {
     enum { HEADS = 3, POSITIONS = 400 };
     int64_t half = head_dim / 2, columns = HEADS * head_dim + 5; // the last ones are not heads
     float inv_freq[256];
@@ -184,13 +226,14 @@ static void check_rope(Ops *ops, DType dtype, int64_t head_dim) {
     Tensor x = matrix(ops, dtype, T, columns, 1, false), before = matrix(ops, dtype, T, columns, 1, false);
     int32_t positions[T];
     for (int t = 0; t < T; t++) positions[t] = (t * 31) % POSITIONS;
-    rope_table(ops, &table, inv_freq);
+    rope_table(ops, &table, inv_freq, scale);
     rope_apply(ops, &x, &table, positions, HEADS, head_dim, false);
     for (int64_t t = 0; t < T; t++) {
         for (int64_t i = 0; i < HEADS * half; i++) {
             int64_t a = i / half * head_dim + i % half, b = a + half;
             float angle = (float)positions[t] * inv_freq[i % half];
-            double c = cos((double)angle), s = sin((double)angle), p = at(&before, t, a), q = at(&before, t, b);
+            double c = cos((double)angle) * (double)scale, s = sin((double)angle) * (double)scale,
+                   p = at(&before, t, a), q = at(&before, t, b);
             assert_near(at(&x, t, a), p * c - q * s, dtype, 1, "rotated", t, a);
             assert_near(at(&x, t, b), q * c + p * s, dtype, 1, "rotated", t, b);
         }
@@ -198,7 +241,10 @@ static void check_rope(Ops *ops, DType dtype, int64_t head_dim) {
     }
     rope_apply(ops, &x, &table, positions, HEADS, head_dim, true);
     for (int64_t t = 0; t < T && dtype == DTYPE_F32; t++)
-        for (int64_t i = 0; i < columns; i++) assert_near(at(&x, t, i), at(&before, t, i), dtype, 1, "back", t, i);
+        for (int64_t i = 0; i < columns; i++) {
+            double square = i < HEADS * head_dim ? (double)scale * (double)scale : 1;
+            assert_near(at(&x, t, i), at(&before, t, i) * square, dtype, 1, "back", t, i);
+        }
     Tensor *all[] = {&table, &x, &before};
     for (int i = 0; i < 3; i++) device_release(&ops->device, all[i]);
 }
@@ -209,7 +255,7 @@ static void test_rope(void **state) {
     assert_true(open_ops(&ops, NULL, 2));
     static const int64_t sizes[] = {2, 6, 16, 24, 30, 64, 80, 128, 256};
     for (int i = 0; i < 9; i++)
-        for (int j = 0; j < DTYPES; j++) check_rope(&ops, dtypes[j], sizes[i]);
+        for (int j = 0; j < DTYPES; j++) check_rope(&ops, dtypes[j], sizes[i], i % 2 ? 1.25f : 1);
     ops_close(&ops);
 }
 
@@ -369,7 +415,7 @@ static void note(Bits *bits, const Tensor *x, bool reversed) {
 static bool run_all(Bits *bits, const char *isa, int threads, DType in, DType out, int64_t D, bool reversed) {
     Ops ops;
     if (!open_ops(&ops, isa, threads)) return false;
-    *bits = (Bits){.capacity = 16 * T * D + 1000};
+    *bits = (Bits){.capacity = 20 * T * D + 1000};
     bits->words = arena_array(&bits->arena, uint32_t, bits->capacity);
     Tensor x = matrix(&ops, in, T, 2 * D, 1, reversed), y = matrix(&ops, out, T, D, 2, reversed);
     Tensor w = matrix(&ops, in, 1, D, 3, false), dw = matrix(&ops, DTYPE_F32, 1, D, 4, false);
@@ -384,6 +430,11 @@ static bool run_all(Bits *bits, const char *isa, int threads, DType in, DType ou
     note(bits, &y, reversed);
     rms_norm_backward(&ops, &dx, &dw, &y, &half, &w, &dx, 1e-6f);
     note(bits, &dx, reversed);
+    Tensor heads = matrix(&ops, out, T, 2 * D, 12, reversed), dheads = matrix(&ops, in, T, 2 * D, 13, reversed);
+    head_norm_backward(&ops, &dheads, &dw, &heads, &w, 1, 1, 1e-6f);
+    note(bits, &dheads, reversed);
+    head_norm_forward(&ops, &heads, &w, 0, 2, 1e-6f);
+    note(bits, &heads, reversed);
     swiglu_forward(&ops, &y, &x);
     note(bits, &y, reversed);
     swiglu_backward(&ops, &back, &y, &x);
@@ -410,8 +461,8 @@ static bool run_all(Bits *bits, const char *isa, int threads, DType in, DType ou
         embedding_backward(&ops, &tall, &y, ids);
         note(bits, &tall, false);
     }
-    Tensor *all[] = {&x, &y, &w, &dw, &half, &dx, &back, &tall, &m, &v};
-    for (int i = 0; i < 10; i++) device_release(&ops.device, all[i]);
+    Tensor *all[] = {&x, &y, &w, &dw, &half, &dx, &back, &tall, &m, &v, &heads, &dheads};
+    for (int i = 0; i < 12; i++) device_release(&ops.device, all[i]);
     ops_close(&ops);
     return true;
 }
@@ -452,6 +503,8 @@ static void test_plan(void **state) {
     Tensor dx = DEVICE_TENSOR(&ops.device, MEMORY_SCRATCH, DTYPE_BF16, T, 64);
     rms_norm_forward(&ops, &x, &x, &w, 1e-5f);
     rms_norm_backward(&ops, &dx, &w, &x, &x, &w, &dx, 1e-5f);
+    head_norm_forward(&ops, &x, &w, 0, 1, 1e-5f);
+    head_norm_backward(&ops, &dx, &w, &x, &w, 0, 1, 1e-5f);
     embedding_forward(&ops, &x, &x, NULL);
     assert_int_equal(rows_cast(&ops, &x, &x), 0);
     assert_true(rows_square_sum(&ops, &x) == 0);
@@ -463,10 +516,10 @@ static void test_plan(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_embedding), cmocka_unit_test(test_norm),  cmocka_unit_test(test_swiglu),
-        cmocka_unit_test(test_rope),      cmocka_unit_test(test_casts), cmocka_unit_test(test_overflow),
-        cmocka_unit_test(test_sums),      cmocka_unit_test(test_adamw), cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_plan),
+        cmocka_unit_test(test_embedding), cmocka_unit_test(test_norm),      cmocka_unit_test(test_swiglu),
+        cmocka_unit_test(test_rope),      cmocka_unit_test(test_casts),     cmocka_unit_test(test_overflow),
+        cmocka_unit_test(test_sums),      cmocka_unit_test(test_adamw),     cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_plan),      cmocka_unit_test(test_head_norm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 // and the output dtype acts where the contract says.
 #include "base/file.h"
 #include "model/random_model.h"
+#include "support/family.h"
 #include "support/model_setup.h"
 #include "train/update.h"
 
@@ -15,34 +16,33 @@
 
 #include <cmocka.h>
 
-static char folder[2][64];
+static char folder[FAMILIES][64];
 
 static Architecture tiny(ModelFamily family, bool tied) {
-    return (Architecture){.family = family,
-                          .vocab_size = 131,
-                          .hidden_size = 48,
-                          .intermediate_size = 80,
-                          .layer_count = 3,
-                          .query_heads = 6,
-                          .kv_heads = 2,
-                          .head_dim = 8,
-                          .max_positions = 128,
-                          .rms_norm_eps = 1e-5f,
-                          .tied_head = tied,
-                          .qkv_bias = family == MODEL_QWEN2,
-                          .rope = {.theta = 10000},
-                          .bos_id = -1,
-                          .eos_ids = {2},
-                          .eos_count = 1};
+    Architecture architecture = {.vocab_size = 131,
+                                 .hidden_size = 48,
+                                 .intermediate_size = 80,
+                                 .layer_count = 3,
+                                 .query_heads = 6,
+                                 .kv_heads = 2,
+                                 .head_dim = 8,
+                                 .max_positions = 128,
+                                 .rms_norm_eps = 1e-5f,
+                                 .tied_head = tied,
+                                 .bos_id = -1,
+                                 .eos_ids = {2},
+                                 .eos_count = 1};
+    family_apply(&architecture, family);
+    return architecture;
 }
 
 static int setup_models(void **state) {
     (void)state;
     Error error = {0};
-    Architecture kinds[2] = {tiny(MODEL_LLAMA, true), tiny(MODEL_QWEN2, false)};
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < FAMILIES; i++) {
+        Architecture kind = tiny((ModelFamily)i, i != MODEL_QWEN2);
         snprintf(folder[i], sizeof folder[i], "/tmp/whet-walk-%d-%d", (int)getpid(), i);
-        if (!file_make_folders(folder[i], &error) || !random_model_write(folder[i], &kinds[i], 7, 0.15, &error)) {
+        if (!file_make_folders(folder[i], &error) || !random_model_write(folder[i], &kind, 7, 0.15, &error)) {
             print_error("%s\n", error.text);
             return -1;
         }
@@ -53,7 +53,7 @@ static int setup_models(void **state) {
 static int remove_models(void **state) {
     (void)state;
     Error error;
-    for (int i = 0; i < 2; i++) file_remove_tree(folder[i], &error);
+    for (int i = 0; i < FAMILIES; i++) file_remove_tree(folder[i], &error);
     return 0;
 }
 
@@ -157,8 +157,8 @@ enum { POLICIES = sizeof policies / sizeof *policies };
 
 static void micro_batches_change_no_bit(void **state) {
     (void)state;
-    for (int model = 0; model < 2; model++)
-        for (int p = 0; p < POLICIES; p++) {
+    for (int model = 0; model < FAMILIES; model++)
+        for (int p = model % 2; p < POLICIES; p += 2) {
             Variant whole = plain, cut = plain;
             whole.policy = cut.policy = policies[p];
             cut.micro_batch_size = 1 + p % 3;
@@ -171,8 +171,7 @@ static void head_chunks_change_no_bit(void **state) {
     for (int64_t chunk = 1; chunk < 80; chunk += 33) {
         Variant cut = plain;
         cut.head_chunk = chunk;
-        same(0, plain, cut, true);
-        same(1, plain, cut, true);
+        for (int model = 0; model < FAMILIES; model++) same(model, plain, cut, true);
     }
 }
 
@@ -246,7 +245,7 @@ static void recomputation_changes_no_bit(void **state) {
         kept.policy = again.policy = policies[p];
         again.checkpointing = true;
         again.micro_batch_size = 3;
-        same(p % 2, kept, again, true);
+        same(p % FAMILIES, kept, again, true);
     }
 }
 
@@ -258,11 +257,11 @@ static void threads_and_isa_change_no_bit(void **state) {
         Error error;
         if (!ops_open(&ops, (OpsOptions){.threads = 1, .isa = isas[i]}, &error)) continue; // not on this CPU
         ops_close(&ops);
-        for (int p = 0; p < POLICIES; p += 3) {
+        for (int model = 0; model < FAMILIES; model++) {
             Variant one = plain, other = plain;
-            one.policy = other.policy = policies[p];
+            one.policy = other.policy = policies[3 * model % POLICIES];
             other.ops = (OpsOptions){.threads = 1 + i, .isa = isas[i]};
-            same(p % 2, one, other, true);
+            same(model, one, other, true);
         }
     }
 }

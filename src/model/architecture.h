@@ -1,19 +1,10 @@
 // What kind of transformer a model is: the sizes and options that every other part reads, from config.json or GGUF.
 #pragma once
-#include "base/error.h"
+#include "model/layer_kinds.h"
+#include "model/rotary.h"
 
-#include <jansson.h>
-
-typedef enum ModelFamily { MODEL_LLAMA, MODEL_QWEN2 } ModelFamily; // one table row each in architecture.c
-
-typedef enum RopeScaling { ROPE_PLAIN, ROPE_LINEAR, ROPE_LLAMA3 } RopeScaling;
-
-typedef struct RopeOptions {
-    double theta;
-    RopeScaling scaling;
-    double factor;                                                    // linear, llama3; else 1
-    double low_freq_factor, high_freq_factor, original_max_positions; // llama3
-} RopeOptions;
+// One table row each in architecture.c.
+typedef enum ModelFamily { MODEL_LLAMA, MODEL_QWEN2, MODEL_QWEN3, MODEL_MISTRAL, MODEL_SMOLLM3 } ModelFamily;
 
 enum { ARCHITECTURE_MAX_EOS = 8 };
 
@@ -25,30 +16,29 @@ typedef struct Architecture {
     float rms_norm_eps;
     bool tied_head; // the head is the embedding
     bool qkv_bias;
+    bool qk_norm; // each query and key head is normalised before it is rotated
     RopeOptions rope;
+    LayerKinds layers;
     int32_t bos_id;                                   // -1: none
     int32_t eos_ids[ARCHITECTURE_MAX_EOS], eos_count; // of the config (and generation_config.json)
 } Architecture;
 
 // From a Hugging Face config.json, old style (torch_dtype, rope_theta, rope_scaling) or new (dtype, rope_parameters).
 // source names the file in messages. Refuses what whet does not compute (another family or activation, attention or mlp
-// biases that the family has not, sliding windows in use, unknown rope types, sizes out of range), naming key and value.
-// Defaults of absent keys and the merging of the two rope styles are those of Transformers.
+// biases that the family has not, unknown rope types or layer types, sizes out of range), naming key and value. Defaults of
+// absent keys, which layers have a window and which no rotary embeddings, are those of Transformers.
 bool architecture_from_json(Architecture *architecture, const json_t *config, const char *source, Error *error);
 
 // Adds the eos_token_id (one or a list) of a config.json or generation_config.json to eos_ids, each once.
 bool architecture_read_eos(Architecture *architecture, const json_t *config, const char *source, Error *error);
 
-// Sets family, and what follows from it: qkv_bias and the default of max_positions. key is where the name was found.
+// Sets family, and what follows from it: qkv_bias, qk_norm and the default of max_positions. key is where the name was found.
 bool architecture_set_family(Architecture *architecture, const char *name, const char *source, const char *key,
                              Error *error);
 
-// Checks sizes, divisibilities, ids and rope options; also used for GGUF. What passes has no product of two sizes over
+// Checks sizes, divisibilities, ids, rope options and kinds of layers; also used for GGUF. What passes has no product of two sizes over
 // 2^42.
 bool architecture_check(const Architecture *architecture, const char *source, Error *error);
-
-// inv_freq[head_dim / 2] as transformers computes them: fp32 of theta^(2i/E), one fp32 division, then the scaling in fp32.
-void architecture_inv_freq(const Architecture *architecture, float *inv_freq);
 
 // A config.json in the old style, which every Transformers loads, for export and checkpoints; the writer of the weights adds
 // their torch_dtype. New reference.

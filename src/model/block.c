@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-BlockShape block_shape(const Architecture *a) {
+BlockShape block_shape(const Architecture *a, int64_t layer) {
     return (BlockShape){
         .hidden = a->hidden_size,
         .ffn = a->intermediate_size,
@@ -14,16 +14,19 @@ BlockShape block_shape(const Architecture *a) {
         .attention = {.query_heads = a->query_heads,
                       .kv_heads = a->kv_heads,
                       .head_dim = a->head_dim,
-                      .scale = 1.0f / sqrtf((float)a->head_dim)},
+                      .scale = 1.0f / sqrtf((float)a->head_dim),
+                      .window = layer_kinds_window(&a->layers, layer)},
         .rms_norm_eps = a->rms_norm_eps,
+        .qk_norm = a->qk_norm,
+        .rotates = !layer_set_has(&a->layers.unrotated, layer),
     };
 }
 
 void block_rope_table(Ops *ops, Tensor *cos_sin_PE, const Architecture *architecture) {
     Arena arena = {0};
     float *inv_freq = arena_array(&arena, float, architecture->head_dim / 2);
-    architecture_inv_freq(architecture, inv_freq);
-    rope_table(ops, cos_sin_PE, inv_freq);
+    rotary_inv_freq(&architecture->rope, architecture->head_dim, inv_freq);
+    rope_table(ops, cos_sin_PE, inv_freq, rotary_attention_scale(&architecture->rope));
     arena_close(&arena);
 }
 
@@ -51,6 +54,8 @@ void block_weights_view(BlockWeights *weights, const ParameterTable *table, int 
     weights->qkv_bias_C = view(table, unit, flat, PARAMETER_Q_BIAS, PARAMETER_V_BIAS);
     weights->input_norm_D = view(table, unit, flat, PARAMETER_INPUT_NORM, PARAMETER_INPUT_NORM);
     weights->middle_norm_D = view(table, unit, flat, PARAMETER_MIDDLE_NORM, PARAMETER_MIDDLE_NORM);
+    weights->q_norm_E = view(table, unit, flat, PARAMETER_Q_NORM, PARAMETER_Q_NORM);
+    weights->k_norm_E = view(table, unit, flat, PARAMETER_K_NORM, PARAMETER_K_NORM);
 }
 
 BlockGradients block_gradients_view(const ParameterTable *table, int unit, const Tensor *flat) {
@@ -62,6 +67,8 @@ BlockGradients block_gradients_view(const ParameterTable *table, int unit, const
         .qkv_bias_C = view(table, unit, flat, PARAMETER_Q_BIAS, PARAMETER_V_BIAS),
         .input_norm_D = view(table, unit, flat, PARAMETER_INPUT_NORM, PARAMETER_INPUT_NORM),
         .middle_norm_D = view(table, unit, flat, PARAMETER_MIDDLE_NORM, PARAMETER_MIDDLE_NORM),
+        .q_norm_E = view(table, unit, flat, PARAMETER_Q_NORM, PARAMETER_Q_NORM),
+        .k_norm_E = view(table, unit, flat, PARAMETER_K_NORM, PARAMETER_K_NORM),
     };
 }
 
@@ -69,16 +76,29 @@ static const Tensor *present(const Tensor *tensor) {
     return tensor->data ? tensor : NULL;
 }
 
+// Norms and rotates query and key heads first..last-1 of qkv_TC in place.
+static void turn_heads(Ops *ops, const BlockShape *shape, const BlockWeights *weights, const Tensor *cos_sin_PE,
+                       const TokenBatch *batch, Tensor *qkv_TC, bool keys_too) {
+    int64_t queries = shape->attention.query_heads, keys = keys_too ? shape->attention.kv_heads : 0;
+    if (shape->qk_norm) {
+        head_norm_forward(ops, qkv_TC, &weights->q_norm_E, 0, queries, shape->rms_norm_eps);
+        if (keys) head_norm_forward(ops, qkv_TC, &weights->k_norm_E, queries, keys, shape->rms_norm_eps);
+    }
+    if (shape->rotates)
+        rope_apply(ops, qkv_TC, cos_sin_PE, batch->positions, queries + keys, shape->attention.head_dim, false);
+}
+
 void block_forward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, const Tensor *cos_sin_PE,
                    const TokenBatch *batch, BlockActivations *a, BlockScratch *scratch, Tensor *out_TD) {
     const AttentionShape *attention = &shape->attention;
-    int64_t rotated = attention->query_heads + attention->kv_heads;
 
     rms_norm_forward(ops, &scratch->norm_TD, &a->x_TD, &weights->input_norm_D, shape->rms_norm_eps);
     linear_forward(ops, &a->qkv_TC, &scratch->norm_TD, &weights->qkv, present(&weights->qkv_bias_C));
-    rope_apply(ops, &a->qkv_TC, cos_sin_PE, batch->positions, rotated, attention->head_dim, false);
-    kv_store(ops, &a->kv, &a->qkv_TC, attention, batch->spans, batch->span_count);
-    attention_forward(ops, &a->attn_TO, a->lse_TH.data ? &a->lse_TH : NULL, &a->qkv_TC, &a->kv, attention, batch->spans,
+    Tensor *qkv_TC = scratch->qkv_TC.data ? &scratch->qkv_TC : &a->qkv_TC;
+    if (qkv_TC != &a->qkv_TC) rows_cast(ops, qkv_TC, &a->qkv_TC);
+    turn_heads(ops, shape, weights, cos_sin_PE, batch, qkv_TC, true);
+    kv_store(ops, &a->kv, qkv_TC, attention, batch->spans, batch->span_count);
+    attention_forward(ops, &a->attn_TO, a->lse_TH.data ? &a->lse_TH : NULL, qkv_TC, &a->kv, attention, batch->spans,
                       batch->span_count);
     linear_forward(ops, &scratch->proj_TD, &a->attn_TO, &weights->o, NULL);
     rows_add(ops, &a->mid_TD, &a->x_TD, &scratch->proj_TD);
@@ -95,7 +115,8 @@ void block_backward(Ops *ops, const BlockShape *shape, const BlockWeights *weigh
                     const Tensor *cos_sin_PE, const TokenBatch *batch, const BlockActivations *a, BlockScratch *scratch,
                     BlockBackwardScratch *backward, const Tensor *dout_TD, Tensor *dx_TD) {
     const AttentionShape *attention = &shape->attention;
-    int64_t rotated = attention->query_heads + attention->kv_heads;
+    int64_t queries = attention->query_heads, keys = attention->kv_heads;
+    Tensor *dqkv_TC = &backward->dqkv_TC;
     BlockGradients g = *gradients;
 
     // out = mid + act·Wdownᵀ
@@ -112,13 +133,25 @@ void block_backward(Ops *ops, const BlockShape *shape, const BlockWeights *weigh
     // mid = x + attn·Woᵀ
     linear_backward_weight(ops, &g.o_DO, &backward->dmid_TD, &a->attn_TO);
     linear_backward_input(ops, &backward->dattn_TO, &backward->dmid_TD, &weights->o);
-    attention_backward(ops, &backward->dqkv_TC, &backward->dattn_TO, &a->attn_TO, &a->lse_TH, &a->qkv_TC, &a->kv,
-                       attention, batch->spans, batch->span_count);
-    rope_apply(ops, &backward->dqkv_TC, cos_sin_PE, batch->positions, rotated, attention->head_dim, true);
+    const Tensor *qkv_TC = &a->qkv_TC;
+    if (shape->qk_norm) { // keys and values lie in the pages
+        rows_cast(ops, &scratch->qkv_TC, &a->qkv_TC);
+        turn_heads(ops, shape, weights, cos_sin_PE, batch, &scratch->qkv_TC, false);
+        qkv_TC = &scratch->qkv_TC;
+    }
+    attention_backward(ops, dqkv_TC, &backward->dattn_TO, &a->attn_TO, &a->lse_TH, qkv_TC, &a->kv, attention,
+                       batch->spans, batch->span_count);
+    if (shape->rotates)
+        rope_apply(ops, dqkv_TC, cos_sin_PE, batch->positions, queries + keys, attention->head_dim, true);
+    if (shape->qk_norm) {
+        head_norm_backward(ops, dqkv_TC, &g.q_norm_E, &a->qkv_TC, &weights->q_norm_E, 0, queries, shape->rms_norm_eps);
+        head_norm_backward(ops, dqkv_TC, &g.k_norm_E, &a->qkv_TC, &weights->k_norm_E, queries, keys,
+                           shape->rms_norm_eps);
+    }
     rms_norm_forward(ops, &scratch->norm_TD, &a->x_TD, &weights->input_norm_D, shape->rms_norm_eps);
-    linear_backward_weight(ops, &g.qkv_CD, &backward->dqkv_TC, &scratch->norm_TD);
-    if (g.qkv_bias_C.data) linear_backward_bias(ops, &g.qkv_bias_C, &backward->dqkv_TC);
-    linear_backward_input(ops, &scratch->proj_TD, &backward->dqkv_TC, &weights->qkv);
+    linear_backward_weight(ops, &g.qkv_CD, dqkv_TC, &scratch->norm_TD);
+    if (g.qkv_bias_C.data) linear_backward_bias(ops, &g.qkv_bias_C, dqkv_TC);
+    linear_backward_input(ops, &scratch->proj_TD, dqkv_TC, &weights->qkv);
     rms_norm_backward(ops, dx_TD, &g.input_norm_D, &scratch->proj_TD, &a->x_TD, &weights->input_norm_D,
                       &backward->dmid_TD, shape->rms_norm_eps);
 }

@@ -1,8 +1,9 @@
-// One decoder block (pre-norm attention and SwiGLU, Llama and Qwen2), forward and backward. The training walk and the
+// One decoder block (pre-norm attention and SwiGLU, Llama and its relatives), forward and backward. The training walk and the
 // resident walk call the same forward on the same kernels, so their numbers are the same bits.
 //
 // Forward, in the compute dtype unless said otherwise (each arrow one operation, one rounding):
-//   norm = rms_norm(x)             qkv = norm·Wqkvᵀ + b; rotate q and k; store k, v in pages
+//   norm = rms_norm(x)             qkv = norm·Wqkvᵀ + b; norm of each head of q and k (Qwen3); rotate q and k unless the
+//                                  layer has no rotation; store k, v in pages
 //   attn = attention(q, pages)     mid = x + attn·Woᵀ
 //   norm = rms_norm(mid)           gate_up = norm·Wguᵀ;  act = silu(gate)·up
 //   out = mid + act·Wdownᵀ         rounded once to out's dtype: the policy's output dtype
@@ -12,14 +13,15 @@
 #include "ops/attention.h"
 #include "ops/linear.h"
 
-// What the blocks of one model share. C = (H + 2K)·E, O = H·E.
+// Sizes and options of one block; only window and rotates differ between the blocks of a model. C = (H + 2K)·E, O = H·E.
 typedef struct BlockShape {
     int64_t hidden, ffn, qkv_columns, heads_columns; // D, F, C, O
     AttentionShape attention;
     float rms_norm_eps;
+    bool qk_norm, rotates;
 } BlockShape;
 
-BlockShape block_shape(const Architecture *architecture);
+BlockShape block_shape(const Architecture *architecture, int64_t layer);
 
 // Fills the rotary table cos_sin_PE (fp32) for positions 0..P-1.
 void block_rope_table(Ops *ops, Tensor *cos_sin_PE, const Architecture *architecture);
@@ -28,11 +30,12 @@ void block_rope_table(Ops *ops, Tensor *cos_sin_PE, const Architecture *architec
 typedef struct BlockWeights {
     LinearWeight qkv, o, gate_up, down;             // [C, D], [D, O], [2F, D], [D, F]
     Tensor qkv_bias_C, input_norm_D, middle_norm_D; // qkv_bias_C.data is NULL without biases
+    Tensor q_norm_E, k_norm_E;                      // data NULL without norms of heads
 } BlockWeights;
 
 // fp32 gradients, added to.
 typedef struct BlockGradients {
-    Tensor qkv_CD, o_DO, gate_up_2FD, down_DF, qkv_bias_C, input_norm_D, middle_norm_D;
+    Tensor qkv_CD, o_DO, gate_up_2FD, down_DF, qkv_bias_C, input_norm_D, middle_norm_D, q_norm_E, k_norm_E;
 } BlockGradients;
 
 // Views into a unit's flat array (model/parameters.h). A weight's panels stay as they are.
@@ -48,7 +51,8 @@ typedef struct TokenBatch {
     int64_t span_count;
 } TokenBatch;
 
-// What backward reads, in the dtype in which it reads it. lse_TH.data NULL: forward only.
+// What backward reads, in the dtype in which it reads it. lse_TH.data NULL: forward only. qkv_TC: after the rotation; with
+// norms of heads and scratch for them, before the norms, which are computed again in backward.
 typedef struct BlockActivations {
     Tensor x_TD, qkv_TC, attn_TO, mid_TD, gate_up_T2F;
     Tensor lse_TH; // fp32
@@ -58,6 +62,7 @@ typedef struct BlockActivations {
 // Temporaries that every block of a walk uses in turn, in the compute dtype.
 typedef struct BlockScratch {
     Tensor norm_TD, proj_TD, act_TF;
+    Tensor qkv_TC; // for a backward through norms of heads; else data NULL
 } BlockScratch;
 
 // activations->x_TD is the input; the other activations are written. out_TD may have another dtype than the rest; NULL: only

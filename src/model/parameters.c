@@ -24,6 +24,8 @@ static const struct {
     [PARAMETER_V_BIAS] = {IN_BLOCK, true, "self_attn.v_proj.bias"},
     [PARAMETER_INPUT_NORM] = {IN_BLOCK, false, "input_layernorm.weight"},
     [PARAMETER_MIDDLE_NORM] = {IN_BLOCK, false, "post_attention_layernorm.weight"},
+    [PARAMETER_Q_NORM] = {IN_BLOCK, false, "self_attn.q_norm.weight"},
+    [PARAMETER_K_NORM] = {IN_BLOCK, false, "self_attn.k_norm.weight"},
     [PARAMETER_EMBEDDING] = {IN_ROOT, false, "model.embed_tokens.weight"},
     [PARAMETER_FINAL_NORM] = {IN_ROOT, false, "model.norm.weight"},
     [PARAMETER_HEAD] = {IN_ROOT, false, "lm_head.weight"},
@@ -47,11 +49,17 @@ static bool role_shape(int64_t *rows, int64_t *cols, const Architecture *a, Para
     case PARAMETER_INPUT_NORM:
     case PARAMETER_MIDDLE_NORM:
     case PARAMETER_FINAL_NORM: *rows = a->hidden_size, *cols = 0; break;
+    case PARAMETER_Q_NORM:
+    case PARAMETER_K_NORM: *rows = a->head_dim, *cols = 0, there = a->qk_norm; break;
     case PARAMETER_EMBEDDING: *rows = a->vocab_size, *cols = a->hidden_size; break;
     case PARAMETER_HEAD: *rows = a->vocab_size, *cols = a->hidden_size, there = !a->tied_head; break;
     case PARAMETER_ROLE_COUNT: CHECK(false, "role %d", (int)role);
     }
     return there;
+}
+
+bool parameters_is_norm(ParameterRole role) {
+    return (role >= PARAMETER_INPUT_NORM && role <= PARAMETER_K_NORM) || role == PARAMETER_FINAL_NORM;
 }
 
 static int64_t align_up(int64_t elements) {

@@ -19,6 +19,8 @@ typedef enum ParameterRole {
     PARAMETER_V_BIAS,
     PARAMETER_INPUT_NORM,
     PARAMETER_MIDDLE_NORM, // Hugging Face: post_attention_layernorm
+    PARAMETER_Q_NORM,      // of each query head, [head_dim]
+    PARAMETER_K_NORM,
     PARAMETER_EMBEDDING,
     PARAMETER_FINAL_NORM,
     PARAMETER_HEAD,
@@ -45,6 +47,8 @@ typedef struct ParameterTable {
 // The architecture must have passed architecture_check.
 void parameters_open(ParameterTable *table, const Architecture *architecture);
 void parameters_close(ParameterTable *table);
+
+bool parameters_is_norm(ParameterRole role); // a norm's weights, which begin as 1
 
 // The parameter of a unit and role, or NULL (a tied head, an absent bias).
 const Parameter *parameters_find(const ParameterTable *table, int unit, ParameterRole role);

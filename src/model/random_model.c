@@ -24,10 +24,6 @@ static void fill_normal(float *out, int64_t count, uint64_t seed, uint32_t place
     }
 }
 
-static bool is_norm(ParameterRole role) {
-    return role == PARAMETER_INPUT_NORM || role == PARAMETER_MIDDLE_NORM || role == PARAMETER_FINAL_NORM;
-}
-
 static bool write_weights(const char *path, const ParameterTable *table, uint64_t seed, double deviation,
                           Error *error) {
     Arena arena = {0};
@@ -36,7 +32,7 @@ static bool write_weights(const char *path, const ParameterTable *table, uint64_
         const Parameter *item = &table->items[i];
         int64_t count = item->rows * item->cols;
         float *values = arena_array(&arena, float, count);
-        bool norm = is_norm(item->role);
+        bool norm = parameters_is_norm(item->role);
         fill_normal(values, count, seed, (uint32_t)i, norm ? 1 : 0, norm ? 0.1 : deviation);
         entries[i] = (SafetensorsEntry){.name = item->name, .type = SAFETENSORS_F32, .data = values};
         entries[i].rank = item->vector ? 1 : 2;

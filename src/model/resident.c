@@ -4,7 +4,7 @@
 #include "ops/rows.h"
 
 KvCache kv_cache_open(Ops *ops, MemoryTag tag, const Architecture *architecture, DType dtype, int64_t pages) {
-    AttentionShape shape = block_shape(architecture).attention;
+    AttentionShape shape = block_shape(architecture, 0).attention;
     KvCache cache = {.pages = pages, .layer_count = (int)architecture->layer_count};
     cache.layers = arena_array(&cache.arena, KvPages, cache.layer_count);
     for (int i = 0; i < cache.layer_count; i++) cache.layers[i] = kv_pages_open(ops, tag, dtype, pages, &shape);
@@ -61,7 +61,7 @@ void resident_open(Resident *r, Ops *ops, const Architecture *architecture, cons
                     .architecture = architecture,
                     .parameters = parameters,
                     .policy = policy,
-                    .shape = block_shape(architecture),
+                    .shape = block_shape(architecture, 0),
                     .tag = tag,
                     .max_rows = max_rows};
     r->blocks = arena_array(&r->arena, BlockWeights, architecture->layer_count);
@@ -149,9 +149,11 @@ static void load_block(Resident *r, int unit, const Tensor *flat) {
     Tensor *vectors = &r->block_vectors[unit], part = tensor_rows(flat, first->offset, count);
     if (!vectors->data) *vectors = DEVICE_TENSOR_RAW(&r->ops->device, r->tag, r->policy.compute, count);
     rows_cast(r->ops, vectors, &part);
-    Tensor *views[] = {&block->qkv_bias_C, &block->input_norm_D, &block->middle_norm_D};
-    ParameterRole roles[] = {PARAMETER_Q_BIAS, PARAMETER_INPUT_NORM, PARAMETER_MIDDLE_NORM};
-    for (int i = 0; i < 3; i++) {
+    Tensor *views[] = {&block->qkv_bias_C, &block->input_norm_D, &block->middle_norm_D, &block->q_norm_E,
+                       &block->k_norm_E};
+    ParameterRole roles[] = {PARAMETER_Q_BIAS, PARAMETER_INPUT_NORM, PARAMETER_MIDDLE_NORM, PARAMETER_Q_NORM,
+                             PARAMETER_K_NORM};
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
         const Parameter *parameter = parameters_find(r->parameters, unit, roles[i]);
         if (parameter) *views[i] = tensor_rows(vectors, parameter->offset - first->offset, views[i]->size[0]);
     }
@@ -206,7 +208,8 @@ void resident_forward(Resident *r, KvCache *cache, const TokenBatch *batch) {
     for (int layer = 0; layer < cache->layer_count; layer++) {
         if (layer) rows_cast(r->ops, &a.x_TD, &out_TD); // the unit before handed on policy.output; cast on entry
         a.kv = cache->layers[layer];
-        block_forward(r->ops, &r->shape, &r->blocks[layer], &r->cos_sin_PE, batch, &a, &scratch, &out_TD);
+        BlockShape shape = block_shape(r->architecture, layer);
+        block_forward(r->ops, &shape, &r->blocks[layer], &r->cos_sin_PE, batch, &a, &scratch, &out_TD);
     }
 }
 

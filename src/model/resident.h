@@ -24,7 +24,7 @@ typedef struct Resident {
     const Architecture *architecture; // not owned
     const ParameterTable *parameters; // not owned
     PrecisionPolicy policy;
-    BlockShape shape;
+    BlockShape shape; // of block 0, for the sizes
     MemoryTag tag;
     uint64_t loads;        // units loaded so far: what was computed before it changed is void
     BlockWeights *blocks;  // [L] panels, norms and biases owned

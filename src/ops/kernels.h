@@ -64,6 +64,7 @@ typedef struct AttentionBlock {
     ENTRY(void, rows_accumulate, (float *sum, Numbers in, int64_t n))                                                  \
     ENTRY(void, rows_plus, (Numbers out, Numbers a, Numbers b, int64_t n))                                             \
     ENTRY(void, rms_norm_row, (Numbers y, Numbers x, Numbers w, int64_t n, float eps))                                 \
+    ENTRY(float, rms_norm_rstd, (Numbers x, int64_t n, float eps))                                                     \
     ENTRY(float, rms_norm_row_backward,                                                                                \
           (Numbers dx, Numbers dy, Numbers x, Numbers w, Numbers residual, int64_t n, float eps))                      \
     ENTRY(void, rms_norm_weight_row, (float *dw, Numbers dy, Numbers x, float rstd, int64_t n))                        \

@@ -9,6 +9,7 @@ enum {
     TASK_ELEMENTS = 32768, // of one task: enough to be worth handing out, small enough to stay in the second cache
     TASK_COLUMNS = 64,     // of one task that sums over rows
     SLAB_ROWS = 256,       // rows whose 1/rms is remembered between the two halves of rms_norm_backward
+    SLAB_HEADS = 4096,     // heads, likewise
     SQUARE_BLOCK = 4096,
     SLAB_BLOCKS = 512,
 };
@@ -24,7 +25,7 @@ typedef struct RowsJob {
     float *rstd;
     double *sums;
     float number;
-    int64_t heads, head_dim, first;
+    int64_t heads, head_dim, first, stride, offset;
     const AdamwFactors *adamw;
     _Atomic int64_t *found;
 } RowsJob;
@@ -218,6 +219,95 @@ void rms_norm_backward(Ops *ops, Tensor *dx_TD, Tensor *dw_D, const Tensor *dy_T
     }
 }
 
+// Where head `row` (of all rows' heads, counted from job->first) begins.
+static int64_t head_at(const RowsJob *job, int64_t row) {
+    int64_t head = job->first + row;
+    return head / job->heads * job->stride + job->offset + head % job->heads * job->columns;
+}
+
+static void head_norm_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const RowsJob *job = context;
+    EACH_ROW(job, task, row) {
+        Numbers x = numbers(job->out, head_at(job, row));
+        job->kernels->rms_norm_row(x, x, numbers(job->b, 0), job->columns, job->number);
+    }
+}
+
+static RowsJob head_job(Tensor *out_TC, const Tensor *w_E, int64_t first, int64_t heads, float eps) {
+    int64_t size = tensor_count(w_E), columns = out_TC->size[1];
+    check_matrix(out_TC, "x", out_TC->size[0], columns);
+    check_floats(w_E, "w");
+    CHECK(size > 0 && first >= 0 && heads > 0 && heads <= columns / size - first,
+          "heads %lld + %lld of %lld in %lld columns", (long long)first, (long long)heads, (long long)size,
+          (long long)columns);
+    return (RowsJob){.rows = out_TC->size[0] * heads,
+                     .columns = size,
+                     .out = out_TC,
+                     .b = w_E,
+                     .number = eps,
+                     .heads = heads,
+                     .stride = columns,
+                     .offset = first * size};
+}
+
+void head_norm_forward(Ops *ops, Tensor *x_TC, const Tensor *w_E, int64_t first, int64_t heads, float eps) {
+    RowsJob job = head_job(x_TC, w_E, first, heads, eps);
+    if (ops_runs(ops)) run_rows(ops, job, head_norm_task);
+}
+
+static void head_rstd_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const RowsJob *job = context;
+    EACH_ROW(job, task, row) {
+        job->rstd[row] = job->kernels->rms_norm_rstd(numbers(job->a, head_at(job, row)), job->columns, job->number);
+    }
+}
+
+static void head_weight_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const RowsJob *job = context;
+    int64_t first = task * job->step, count = smaller(job->step, job->columns - first);
+    for (int64_t row = 0; row < job->rows; row++) {
+        int64_t at = head_at(job, row) + first;
+        job->kernels->rms_norm_weight_row((float *)job->e->data + first, numbers(job->out, at), numbers(job->a, at),
+                                          job->rstd[row], count);
+    }
+}
+
+static void head_norm_backward_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const RowsJob *job = context;
+    EACH_ROW(job, task, row) {
+        int64_t at = head_at(job, row);
+        Numbers d = numbers(job->out, at);
+        job->kernels->rms_norm_row_backward(d, d, numbers(job->a, at), numbers(job->b, 0), (Numbers){0}, job->columns,
+                                            job->number);
+    }
+}
+
+// The weight's gradient first: afterwards the output's is gone.
+void head_norm_backward(Ops *ops, Tensor *d_TC, Tensor *dw_E, const Tensor *x_TC, const Tensor *w_E, int64_t first,
+                        int64_t heads, float eps) {
+    RowsJob job = head_job(d_TC, w_E, first, heads, eps);
+    int64_t rows = job.rows;
+    float rstd[SLAB_HEADS];
+    check_matrix(x_TC, "x", d_TC->size[0], d_TC->size[1]);
+    check_count(dw_E, "dw", job.columns);
+    check_f32(dw_E, "dw");
+    CHECK(d_TC->data != x_TC->data, "d is x (%p)", d_TC->data);
+    if (!ops_runs(ops)) return;
+    job.a = x_TC;
+    job.e = dw_E;
+    job.rstd = rstd;
+    for (job.first = 0; job.first < rows; job.first += SLAB_HEADS) {
+        job.rows = smaller(SLAB_HEADS, rows - job.first);
+        run_rows(ops, job, head_rstd_task);
+        run_columns(ops, job, head_weight_task);
+        run_rows(ops, job, head_norm_backward_task);
+    }
+}
+
 static void add_task(void *context, int64_t task, int worker) {
     (void)worker;
     const RowsJob *job = context;
@@ -332,17 +422,22 @@ static void rope_table_task(void *context, int64_t task, int worker) {
     const RowsJob *job = context;
     EACH_ROW(job, task, row) {
         float *cosine = (float *)job->out->data + row * job->columns, *sine = cosine + job->columns / 2;
-        for (int64_t i = 0; i < job->columns / 2; i++) sincos_of((float)row * job->values[i], sine + i, cosine + i);
+        for (int64_t i = 0; i < job->columns / 2; i++) {
+            sincos_of((float)row * job->values[i], sine + i, cosine + i);
+            sine[i] *= job->number;
+            cosine[i] *= job->number;
+        }
     }
 }
 
-void rope_table(Ops *ops, Tensor *cos_sin_PE, const float *inv_freq) {
+void rope_table(Ops *ops, Tensor *cos_sin_PE, const float *inv_freq, float scale) {
     int64_t rows = cos_sin_PE->size[0], columns = cos_sin_PE->size[1];
     check_matrix(cos_sin_PE, "cos_sin", rows, columns);
     check_f32(cos_sin_PE, "cos_sin");
     CHECK(columns % 2 == 0, "%lld columns", (long long)columns);
     if (!ops_runs(ops)) return;
-    run_rows(ops, (RowsJob){.rows = rows, .columns = columns, .out = cos_sin_PE, .values = inv_freq}, rope_table_task);
+    RowsJob job = {.rows = rows, .columns = columns, .out = cos_sin_PE, .values = inv_freq, .number = scale};
+    run_rows(ops, job, rope_table_task);
 }
 
 static void square_sum_task(void *context, int64_t task, int worker) {

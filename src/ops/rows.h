@@ -23,6 +23,14 @@ void rms_norm_forward(Ops *ops, Tensor *y_TD, const Tensor *x_TD, const Tensor *
 void rms_norm_backward(Ops *ops, Tensor *dx_TD, Tensor *dw_D, const Tensor *dy_TD, const Tensor *x_TD,
                        const Tensor *w_D, const Tensor *residual_TD, float eps);
 
+// rms_norm_forward, in place, of heads first..first+heads-1 of every row of x_TC; each is as long as w_E (Qwen3).
+void head_norm_forward(Ops *ops, Tensor *x_TC, const Tensor *w_E, int64_t first, int64_t heads, float eps);
+
+// Its gradients: of x in place of d_TC, which held those of the output; dw_E goes on over tokens, and a token's heads, ascending.
+// x_TC is the input of forward.
+void head_norm_backward(Ops *ops, Tensor *d_TC, Tensor *dw_E, const Tensor *x_TC, const Tensor *w_E, int64_t first,
+                        int64_t heads, float eps);
+
 // out = a + b, elementwise. out may be a or b when the dtypes agree.
 void rows_add(Ops *ops, Tensor *out, const Tensor *a, const Tensor *b);
 
@@ -35,13 +43,13 @@ void swiglu_backward(Ops *ops, Tensor *dgate_up_T2F, const Tensor *dact_TF, cons
 
 // Rotates the first `heads` heads of every row in place: columns j and j + E/2 of a head are one pair ("rotate half").
 // x_TC has C >= heads·E columns. cos_sin_PE holds for each position E/2 cosines, then E/2 sines (fp32). positions are host
-// memory. inverse rotates back (the gradient).
+// memory. inverse rotates back, with the same scale (the gradient).
 void rope_apply(Ops *ops, Tensor *x_TC, const Tensor *cos_sin_PE, const int32_t *positions, int64_t heads,
                 int64_t head_dim, bool inverse);
 
 // Fills cos_sin_PE[p] for positions 0..P-1 from E/2 inverse frequencies (host): angle = (float)p · inv_freq[i] rounded to
-// fp32, cosine and sine by our own routine (double inside, the same on every machine), rounded to fp32.
-void rope_table(Ops *ops, Tensor *cos_sin_PE, const float *inv_freq);
+// fp32, cosine and sine by our own routine (double inside, the same on every machine), rounded to fp32, times scale (YaRN).
+void rope_table(Ops *ops, Tensor *cos_sin_PE, const float *inv_freq, float scale);
 
 // Σ x² over all elements: doubles, fixed blocks of 4096 elements, blocks added in order. 0 on plan.
 double rows_square_sum(Ops *ops, const Tensor *x);

@@ -5,7 +5,7 @@ void walk_open(Walk *walk, Ops *ops, const Architecture *architecture, Shards *s
                    .architecture = architecture,
                    .shards = shards,
                    .options = options,
-                   .shape = block_shape(architecture)};
+                   .shape = block_shape(architecture, 0)};
     walk->activations = arena_array(&walk->arena, BlockActivations, architecture->layer_count);
     walk->row_of_id = arena_array(&walk->arena, int32_t, architecture->vocab_size);
     walk->distinct = arena_array(&walk->arena, int32_t, architecture->vocab_size);
@@ -85,6 +85,8 @@ static void scratch_open(Walk *walk) {
         .proj_TD = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, walk->shape.hidden),
         .act_TF = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, walk->shape.ffn),
     };
+    if (walk->shape.qk_norm)
+        walk->scratch.qkv_TC = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, walk->shape.qkv_columns);
 }
 
 static void scratch_close(Walk *walk) {
@@ -92,6 +94,7 @@ static void scratch_close(Walk *walk) {
     device_release(device, &walk->scratch.norm_TD);
     device_release(device, &walk->scratch.proj_TD);
     device_release(device, &walk->scratch.act_TF);
+    device_release(device, &walk->scratch.qkv_TC);
 }
 
 static void token_rows(Walk *walk) {
@@ -111,7 +114,8 @@ static void forward_unit(Walk *walk, int unit, BlockActivations *a, Tensor *out_
     Tensor gathered = shard_gather(walk->shards, unit, walk->options.policy.compute);
     BlockWeights weights = {0};
     block_weights_view(&weights, walk->shards->table, unit, &gathered);
-    block_forward(walk->ops, &walk->shape, &weights, &walk->cos_sin_PE, walk->batch, a, &walk->scratch, out_TD);
+    BlockShape shape = block_shape(walk->architecture, unit);
+    block_forward(walk->ops, &shape, &weights, &walk->cos_sin_PE, walk->batch, a, &walk->scratch, out_TD);
     shard_release(walk->shards, &gathered);
 }
 
@@ -227,12 +231,13 @@ static void backward_unit(Walk *walk, int unit, BlockActivations *a, BlockBackwa
     BlockWeights weights = {0};
     block_weights_view(&weights, walk->shards->table, unit, &gathered);
     BlockGradients gradients = block_gradients_view(walk->shards->table, unit, &walk->shards->gradient[unit]);
+    BlockShape shape = block_shape(walk->architecture, unit);
     if (walk->options.activation_checkpointing) {
         // The recomputation obeys the same policy: its input was kept after the cast on entry; its output is not needed.
-        block_forward(walk->ops, &walk->shape, &weights, &walk->cos_sin_PE, walk->batch, a, &walk->scratch, NULL);
+        block_forward(walk->ops, &shape, &weights, &walk->cos_sin_PE, walk->batch, a, &walk->scratch, NULL);
     }
-    block_backward(walk->ops, &walk->shape, &weights, &gradients, &walk->cos_sin_PE, walk->batch, a, &walk->scratch,
-                   backward, d_TD, d_TD);
+    block_backward(walk->ops, &shape, &weights, &gradients, &walk->cos_sin_PE, walk->batch, a, &walk->scratch, backward,
+                   d_TD, d_TD);
     shard_release(walk->shards, &gathered);
 }
 

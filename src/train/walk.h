@@ -25,7 +25,7 @@ typedef struct Walk {
     const Architecture *architecture;
     Shards *shards;
     WalkOptions options;
-    BlockShape shape;
+    BlockShape shape; // of block 0, for the sizes
     Tensor cos_sin_PE;
     Arena arena;
     // Gradient of the embedding, by distinct token of the global batch: folded into the weight's gradient once, at

@@ -1,6 +1,7 @@
 #include "support/checkpoint_setup.h"
 
 #include "base/file.h"
+#include "support/family.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -9,22 +10,21 @@
 #include <unistd.h>
 
 Architecture checkpoint_setup_architecture(ModelFamily family, int64_t hidden, int64_t intermediate) {
-    return (Architecture){.family = family,
-                          .vocab_size = 40,
-                          .hidden_size = hidden,
-                          .intermediate_size = intermediate,
-                          .layer_count = 2,
-                          .query_heads = 2,
-                          .kv_heads = 1,
-                          .head_dim = 8,
-                          .max_positions = 64,
-                          .rms_norm_eps = 1e-5f,
-                          .tied_head = family == MODEL_LLAMA,
-                          .qkv_bias = family == MODEL_QWEN2,
-                          .rope = {.theta = 10000, .factor = 1},
-                          .bos_id = -1,
-                          .eos_ids = {2},
-                          .eos_count = 1};
+    Architecture architecture = {.vocab_size = 40,
+                                 .hidden_size = hidden,
+                                 .intermediate_size = intermediate,
+                                 .layer_count = 2,
+                                 .query_heads = 2,
+                                 .kv_heads = 1,
+                                 .head_dim = 8,
+                                 .max_positions = 64,
+                                 .rms_norm_eps = 1e-5f,
+                                 .tied_head = family == MODEL_LLAMA,
+                                 .bos_id = -1,
+                                 .eos_ids = {2},
+                                 .eos_count = 1};
+    family_apply(&architecture, family);
+    return architecture;
 }
 
 int checkpoint_setup_open(void **state) {

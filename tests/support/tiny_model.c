@@ -3,8 +3,7 @@
 #include "base/rng.h"
 
 Architecture tiny_model_architecture(ModelFamily family) {
-    return (Architecture){
-        .family = family,
+    Architecture architecture = {
         .vocab_size = TINY_VOCABULARY,
         .hidden_size = 40,
         .intermediate_size = 56,
@@ -15,10 +14,10 @@ Architecture tiny_model_architecture(ModelFamily family) {
         .max_positions = TINY_POSITIONS,
         .rms_norm_eps = 1e-5f,
         .tied_head = family == MODEL_QWEN2,
-        .qkv_bias = family == MODEL_QWEN2,
-        .rope = {.theta = 10000},
         .bos_id = -1,
     };
+    family_apply(&architecture, family);
+    return architecture;
 }
 
 void tiny_model_weights(const ParameterTable *table, int unit, float *flat) {
@@ -26,8 +25,7 @@ void tiny_model_weights(const ParameterTable *table, int unit, float *flat) {
     for (int i = 0; i < table->count; i++) {
         const Parameter *item = &table->items[i];
         if (item->unit != unit) continue;
-        bool norm = item->role == PARAMETER_INPUT_NORM || item->role == PARAMETER_MIDDLE_NORM ||
-                    item->role == PARAMETER_FINAL_NORM;
+        bool norm = parameters_is_norm(item->role);
         for (int64_t j = 0; j < item->rows * item->cols; j++) {
             RngCounter at = {.step = (uint32_t)i, .token = (uint32_t)j};
             float centred = rng_uniform(7, RNG_TEST_WEIGHTS, at) - 0.5f;

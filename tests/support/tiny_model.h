@@ -1,6 +1,7 @@
 // A model of a few thousand random weights in memory, with the resident walk over it.
 #pragma once
 #include "model/resident.h"
+#include "support/family.h"
 
 typedef struct TinyModel {
     Ops ops;
@@ -11,7 +12,7 @@ typedef struct TinyModel {
 
 enum { TINY_VOCABULARY = 131, TINY_POSITIONS = 192 };
 
-// Llama: separate head; Qwen2: biases and a tied head. 2 layers, 4 query and 2 key/value heads. No size is round.
+// Qwen2: a tied head; more in support/family.h. 2 layers, 4 query and 2 key/value heads. No size is round.
 Architecture tiny_model_architecture(ModelFamily family);
 
 // The same weights whatever the precision. rows: most rows of a walk. Ends the test program on an unknown isa.

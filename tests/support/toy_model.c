@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/jsonio.h"
 #include "model/random_model.h"
+#include "support/family.h"
 
 #include <string.h>
 
@@ -57,9 +58,7 @@ static bool write_tokenizer(const char *folder, Arena *arena, Error *error) {
 }
 
 bool toy_model_write(const char *folder, ModelFamily family, uint64_t seed, Error *error) {
-    bool qwen = family == MODEL_QWEN2;
-    Architecture architecture = {.family = family,
-                                 .vocab_size = 272,
+    Architecture architecture = {.vocab_size = 272,
                                  .hidden_size = 48,
                                  .intermediate_size = 96,
                                  .layer_count = 3,
@@ -68,12 +67,11 @@ bool toy_model_write(const char *folder, ModelFamily family, uint64_t seed, Erro
                                  .head_dim = 8,
                                  .max_positions = 512,
                                  .rms_norm_eps = 1e-5f,
-                                 .tied_head = !qwen,
-                                 .qkv_bias = qwen,
-                                 .rope = {.theta = 10000},
+                                 .tied_head = family != MODEL_QWEN2,
                                  .bos_id = -1,
                                  .eos_ids = {257},
                                  .eos_count = 1};
+    family_apply(&architecture, family);
     Arena arena = {0};
     bool good = random_model_write(folder, &architecture, seed, 0.1, error) && write_tokenizer(folder, &arena, error);
     arena_close(&arena);

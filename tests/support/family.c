@@ -1,0 +1,26 @@
+#include "support/family.h"
+
+void family_apply(Architecture *a, ModelFamily family) {
+    a->family = family;
+    a->qkv_bias = family == MODEL_QWEN2;
+    a->qk_norm = family == MODEL_QWEN3;
+    a->rope = (RopeOptions){.theta = 10000, .factor = 1};
+    a->layers = (LayerKinds){0};
+    if (family == MODEL_MISTRAL) { // in all layers
+        a->layers.window = 13;
+        for (int64_t i = 0; i < a->layer_count; i++) layer_set_add(&a->layers.windowed, i);
+    }
+    if (family == MODEL_QWEN3) { // in the last layer
+        a->layers.window = 21;
+        layer_set_add(&a->layers.windowed, a->layer_count - 1);
+    }
+    if (family == MODEL_SMOLLM3) {
+        layer_kinds_skip(&a->layers.unrotated, a->layer_count, 2);
+        a->rope.scaling = ROPE_YARN;
+        a->rope.factor = 4;
+        a->rope.original_max_positions = 32;
+        a->rope.attention_factor = rotary_yarn_attention(4);
+        a->rope.beta_fast = 8;
+        a->rope.beta_slow = 1;
+    }
+}
