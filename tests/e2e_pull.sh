@@ -163,6 +163,7 @@ fresh; serve no_range cut=20000,2; pull org/tiny; good "cut, no ranges"; says "a
 fresh; serve bad_range cut=20000,1; refused "asked for the bytes from 20000" org/tiny
 fresh; serve chunked; pull org/tiny; good "chunked, sizes unknown"
 fresh; serve relative; pull org/tiny; good "redirects within the hub"
+fresh; serve no_head relative; pull org/tiny; good "a server without HEAD"; [ "$(asked '^cdn')" = 1 ]; check "which sends weights once" $?
 fresh; serve corrupt=1; pull org/tiny; good "a wrong byte once"; says "damaged: its sha256 is"; check "and it is said" $?
 fresh; serve corrupt=9; refused "model.safetensors: damaged: its sha256 is .*; deleted" org/tiny
 [ -z "$(find "$folder/blobs" -name "$(basename "$blob")*")" ]; check "nothing damaged stays" $?

@@ -13,6 +13,7 @@
 //   chunked           no Content-Length                        relative        hub redirects within itself first
 //   loop              redirects without end                    downgrade=URL   large files lie at URL
 //   other_commit      X-Repo-Commit is another                 tls=CERT,KEY
+//   no_head           HEAD is answered with 501
 #include "base/checksum.h"
 #include "base/file.h"
 #include "base/strbuf.h"
@@ -36,7 +37,7 @@ typedef struct Server {
     const char *root, *log, *token, *list, *error_code, *etag, *commit, *downgrade;
     long status, retry_after, fail_status, cut_at, stall_at, slow, length, more;
     atomic_long fails, cuts, stalls, corrupt;
-    bool no_range, bad_range, chunked, relative, loop, other_commit;
+    bool no_range, bad_range, chunked, relative, loop, other_commit, no_head;
     SSL_CTX *tls;
     int ports[2];
 } Server;
@@ -271,6 +272,8 @@ static void serve(Connection *c) {
     write_log(c);
     if (strstr(c->path, ".."))
         answer(c, 400, "", "");
+    else if (server.no_head && !strcmp(c->method, "HEAD"))
+        answer(c, 501, "", "");
     else if (!c->cdn && server.token && strcmp(server.token, c->token) != 0)
         answer(c, 401, "", "{}");
     else if (c->cdn)
@@ -369,7 +372,8 @@ static void set(const char *key, const char *value) {
         bool *on;
     } switches[] = {{"no_range", &server.no_range}, {"bad_range", &server.bad_range},
                     {"chunked", &server.chunked},   {"relative", &server.relative},
-                    {"loop", &server.loop},         {"other_commit", &server.other_commit}};
+                    {"loop", &server.loop},         {"other_commit", &server.other_commit},
+                    {"no_head", &server.no_head}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (!strcmp(key, texts[i].key)) *texts[i].text = value;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)

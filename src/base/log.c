@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -70,10 +71,19 @@ void progress_update(Progress *progress, int64_t done) {
     bar[WIDTH] = 0;
     double rate = (double)(done - progress->first) / (now - progress->started + 1e-9);
     double left = rate > 0 && done < progress->total ? (double)(progress->total - done) / rate : 0;
-    fprintf(stderr, "\r\033[K  %-12s [%s] %3.0f%%  %.0f s left", progress->label, bar, 100 * share, left);
-    if (progress->bytes)
-        fprintf(stderr, ", %.1f of %.1f MB, %.1f MB/s", 1e-6 * (double)done, 1e-6 * (double)progress->total,
-                1e-6 * rate);
+    char text[256];
+    int used =
+        snprintf(text, sizeof text, "  %-12.60s [%s] %3.0f%%  %.0f s left", progress->label, bar, 100 * share, left);
+    if (progress->bytes && done > progress->total) // which is not known
+        snprintf(text, sizeof text, "  %-12.60s  %.1f MB, %.1f MB/s", progress->label, 1e-6 * (double)done,
+                 1e-6 * rate);
+    else if (progress->bytes)
+        snprintf(text + used, sizeof text - (size_t)used, ", %.1f of %.1f MB, %.1f MB/s", 1e-6 * (double)done,
+                 1e-6 * (double)progress->total, 1e-6 * rate);
+    // A line that wraps could not be wiped.
+    struct winsize window;
+    int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &window) || !window.ws_col ? 80 : window.ws_col;
+    fprintf(stderr, "\r\033[K%.*s", columns - 1, text);
     fflush(stderr);
 }
 

@@ -117,11 +117,6 @@ const char *hub_cache_missing(const char *snapshot, HubPart part, Arena *arena) 
     return has(snapshot, "tokenizer.json", arena) ? missing_weights(snapshot, arena) : "tokenizer.json";
 }
 
-// "ORG/NAME", or "ORG/NAME --revision R", for `whet pull`.
-static const char *operand(const HubName *name, Arena *arena) {
-    return name->revision ? arena_format(arena, "%s --revision %s", name->id, name->revision) : name->id;
-}
-
 static bool find_gguf(const char **path, const HubName *name, const char *snapshot, Arena *arena, Error *error) {
     const char *const *ggufs;
     size_t count = hub_cache_ggufs(&ggufs, snapshot, arena);
@@ -133,18 +128,18 @@ static bool find_gguf(const char **path, const HubName *name, const char *snapsh
     return true;
 }
 
-static bool find_in_snapshot(const char **path, const HubName *name, const char *snapshot, HubPart part, Arena *arena,
-                             Error *error) {
-    const char *commit = strrchr(snapshot, '/') + 1;
+// given: what the user wrote, which `whet pull` understands likewise.
+static bool find_in_snapshot(const char **path, const HubName *name, const char *given, const char *snapshot,
+                             HubPart part, Arena *arena, Error *error) {
     if (name->file) {
         *path = arena_format(arena, "%s/%s", snapshot, name->file);
-        return file_exists(*path) || error_set(error, "%s: %s is not in the cache (%s): run `whet pull %s --file %s`",
-                                               name->id, name->file, snapshot, operand(name, arena), name->file);
+        return file_exists(*path) || error_set(error, "%s: %s is not in the cache (%s): run `whet pull %s`", name->id,
+                                               name->file, snapshot, given);
     }
     const char *missing = hub_cache_missing(snapshot, part, arena);
     if (missing)
         return error_set(error, "%s: snapshot %.12s in the cache is not complete, %s is missing: run `whet pull %s`",
-                         name->id, commit, missing, operand(name, arena));
+                         name->id, strrchr(snapshot, '/') + 1, missing, given);
     *path = snapshot;
     return part == HUB_TOKENIZER || has(snapshot, "config.json", arena) ||
            find_gguf(path, name, snapshot, arena, error);
@@ -163,8 +158,10 @@ bool hub_cache_find(const char **path, const char *name, HubPart part, Arena *ar
                          name);
     if (!cache_folder_hub(&hub, arena, error)) return false;
     const char *snapshot = hub_cache_snapshot(hub, parts.id, parts.revision, arena);
-    if (!snapshot)
-        return error_set(error, "%s: no such file or folder, and not in the cache (%s): run `whet pull %s`", name, hub,
-                         operand(&parts, arena));
-    return find_in_snapshot(path, &parts, snapshot, part, arena, error);
+    if (!snapshot) {
+        bool begun = has(hub, hub_name_folder(parts.id, arena), arena);
+        return error_set(error, "%s: no such file or folder, and %s (%s): run `whet pull %s`", name,
+                         begun ? "this revision is not, or not wholly, in the cache" : "not in the cache", hub, name);
+    }
+    return find_in_snapshot(path, &parts, name, snapshot, part, arena, error);
 }

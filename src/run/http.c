@@ -32,12 +32,13 @@ typedef struct Body {
     int64_t at, size; // bytes that are there, bytes that must be (-1: not known)
     size_t passed_over;
     bool begun, refused; // refused: error says why; not tried again
+    bool peeked;         // only the headers are wanted: what follows them is not taken
     const char *label;
     Progress progress;
     Error *error;
 } Body;
 
-typedef enum Kind { KIND_HEAD, KIND_TEXT, KIND_FILE } Kind;
+typedef enum Kind { KIND_HEAD, KIND_PEEK, KIND_TEXT, KIND_FILE } Kind; // peek: GET that stops before the content
 
 const char *http_bytes(int64_t bytes, Arena *arena) {
     static const char *const units[] = {"kB", "MB", "GB", "TB"};
@@ -219,6 +220,7 @@ static bool write_file(Body *body, const char *data, size_t size) {
 
 static bool take(Body *body, const char *data, size_t size) {
     if (status_of(body->curl) / 100 != 2) return (body->passed_over += size) <= MOST_ERROR_TEXT;
+    if (body->peeked) return false;
     if (body->text) {
         if (size > body->most - body->text->length)
             return refuse_body(body) ||
@@ -301,7 +303,7 @@ static CURLcode send_following(const Http *http, HttpReply *reply, const char **
         bool redirect = status / 100 == 3 && !curl_easy_getinfo(http->curl, CURLINFO_REDIRECT_URL, &target) && target;
         if (!reply->elsewhere) read_headers(reply, &linked_said, http->curl, redirect);
         if (code || !redirect) return code;
-        if (kind == KIND_HEAD && !is_origin(http, target)) {
+        if (kind <= KIND_PEEK && !is_origin(http, target)) {
             reply->status = 200; // what the origin has to say is said
             return code;
         }
@@ -394,6 +396,7 @@ static bool request(Http *http, HttpReply *reply, Kind kind, Body *body, const c
         set_options(http, kind, body, message);
         if (kind == KIND_FILE && !set_range(body)) return true;
         CURLcode code = send_following(http, reply, &asked, kind, body, &arena);
+        if (kind == KIND_PEEK && code == CURLE_WRITE_ERROR && reply->status / 100 == 2) code = CURLE_OK;
         bool good = !code && reply->status / 100 == 2;
         bool cut = good && kind == KIND_FILE && body->size >= 0 && body->at != body->size;
         if (!body->refused && !(good && !cut)) {
@@ -414,8 +417,10 @@ static bool request(Http *http, HttpReply *reply, Kind kind, Body *body, const c
 }
 
 bool http_head(Http *http, HttpReply *reply, const char *url, Error *error) {
-    Body body = {0};
-    return request(http, reply, KIND_HEAD, &body, url, error);
+    Body body = {0}, peek = {.peeked = true};
+    if (request(http, reply, KIND_HEAD, &body, url, error)) return true;
+    bool unknown = reply->status == 405 || reply->status == 501; // not every server knows HEAD
+    return unknown && request(http, reply, KIND_PEEK, &peek, url, error);
 }
 
 bool http_text(Http *http, HttpReply *reply, StrBuf *text, size_t most, const char *url, Error *error) {

@@ -41,7 +41,7 @@ void http_close(Http *http); // accepts a zero-initialised one
 
 // All three: false with a line that names the host when no good answer (status 2xx) came; reply then holds its status.
 
-// The answer to HEAD: of the origin itself, or of where it redirects to within itself.
+// The answer to HEAD (to a GET that is broken off, where HEAD is not known): of the origin, or of where it redirects to within itself.
 bool http_head(Http *http, HttpReply *reply, const char *url, Error *error);
 // Appends the content, at most `most` bytes.
 bool http_text(Http *http, HttpReply *reply, StrBuf *text, size_t most, const char *url, Error *error);
