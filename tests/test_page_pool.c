@@ -30,6 +30,38 @@ static void test_page_pool_counts_users(void **state) {
     arena_close(&arena);
 }
 
+// Kept pages go last, the longest without users first, and may be taken up again before.
+static void test_page_pool_keeps_pages(void **state) {
+    (void)state;
+    Arena arena = {0};
+    PagePool pool = page_pool_open(&arena, 4);
+    int32_t pages[4];
+    for (int i = 0; i < 4; i++) pages[i] = page_pool_take(&pool);
+    for (int i = 0; i < 3; i++) page_pool_keep(&pool, pages[i]);
+    static const int given[] = {1, 3, 0, 2};
+    for (int i = 0; i < 4; i++) page_pool_give(&pool, pages[given[i]]);
+    assert_int_equal(pool.available, 4);
+    page_pool_share(&pool, pages[1]); // the oldest is wanted again
+    assert_int_equal(pool.available, 3);
+    assert_int_equal(page_pool_take(&pool), pages[3]); // the only one that holds nothing
+    assert_int_equal(page_pool_take(&pool), pages[0]);
+    page_pool_give(&pool, pages[1]);
+    assert_int_equal(page_pool_take(&pool), pages[2]);
+    assert_int_equal(page_pool_take(&pool), pages[1]);
+    assert_int_equal(pool.available, 0);
+    // Taken for something else, a page is not kept any longer.
+    page_pool_give(&pool, pages[0]);
+    page_pool_keep(&pool, pages[1]);
+    page_pool_keep(&pool, pages[2]);
+    page_pool_give(&pool, pages[2]);
+    assert_int_equal(pool.free_count, 1);
+    page_pool_forget(&pool);
+    assert_int_equal(pool.free_count, 2);
+    page_pool_give(&pool, pages[1]);
+    assert_int_equal(pool.free_count, 3);
+    arena_close(&arena);
+}
+
 static void give_twice(PagePool *pool) {
     int32_t page = page_pool_take(pool);
     page_pool_give(pool, page);
@@ -67,6 +99,7 @@ static void test_page_pool_refuses_wrong_use(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_page_pool_counts_users),
+        cmocka_unit_test(test_page_pool_keeps_pages),
         cmocka_unit_test(test_page_pool_refuses_wrong_use),
     };
     return cmocka_run_group_tests_name("page_pool", tests, NULL, NULL);
