@@ -56,6 +56,12 @@ void file_unmap(FileMap *map) {
     *map = (FileMap){0};
 }
 
+void file_map_leave(const void *data, size_t size) {
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = ((uintptr_t)data + page - 1) / page * page;
+    uintptr_t end = ((uintptr_t)data + size) / page * page;
+    if (end > first) madvise((void *)first, end - first, MADV_DONTNEED); // a hint: may fail
+}
+
 bool file_read(char **text, size_t *size, Arena *arena, const char *path, Error *error) {
     FileMap map;
     if (!file_map(&map, path, error)) return false;

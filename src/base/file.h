@@ -12,6 +12,9 @@ typedef struct FileMap {
 bool file_map(FileMap *map, const char *path, Error *error);
 void file_unmap(FileMap *map); // accepts a zero-initialised map
 
+// Part of a map has been read: its whole pages need no memory of this process any more. They can be read again.
+void file_map_leave(const void *data, size_t size);
+
 // Reads the file into the arena with a 0 byte behind it; *size (may be NULL) is its length without that byte.
 bool file_read(char **text, size_t *size, Arena *arena, const char *path, Error *error);
 

@@ -228,6 +228,11 @@ static bool read_interleaved(float *out, const Source *source, int64_t rows, int
     return finite;
 }
 
+static size_t source_bytes(const Source *source, const Parameter *parameter) {
+    size_t blocks = (size_t)(parameter->rows * parameter->cols / dequantize_block(source->format));
+    return blocks * dequantize_block_bytes(source->format);
+}
+
 bool model_file_read(const ModelFile *file, const Parameter *parameter, float *out, Error *error) {
     const Parameter *own = parameters_find(&file->table, parameter->unit, parameter->role);
     CHECK(own && own->rows == parameter->rows && own->cols == parameter->cols, "%s is not of this model",
@@ -235,6 +240,7 @@ bool model_file_read(const ModelFile *file, const Parameter *parameter, float *o
     const Source *source = &file->sources[own - file->table.items];
     bool finite = source->interleaved ? read_interleaved(out, source, own->rows, own->cols, file->architecture.head_dim)
                                       : dequantize(out, source->data, source->format, own->rows * own->cols);
+    file_map_leave(source->data, source_bytes(source, own)); // weights are read once: they are not to be held twice
     return finite || error_set(error, "%s: tensor %s holds a value that is not finite", file->path, own->name);
 }
 
@@ -265,10 +271,10 @@ void model_file_digest(const ModelFile *file, char hex[33]) {
     XXH3_state_t state;
     XXH3_128bits_reset(&state);
     for (int i = 0; i < file->table.count; i++) {
-        const Parameter *parameter = &file->table.items[i];
         const Source *source = &file->sources[i];
-        size_t blocks = (size_t)(parameter->rows * parameter->cols / dequantize_block(source->format));
-        XXH3_128bits_update(&state, source->data, blocks * dequantize_block_bytes(source->format));
+        size_t bytes = source_bytes(source, &file->table.items[i]);
+        XXH3_128bits_update(&state, source->data, bytes);
+        file_map_leave(source->data, bytes);
     }
     XXH128_hash_t hash = XXH3_128bits_digest(&state);
     snprintf(hex, 33, "%016" PRIx64 "%016" PRIx64, (uint64_t)hash.high64, (uint64_t)hash.low64);

@@ -169,7 +169,8 @@ void resident_load_unit(Resident *r, int unit, const Tensor *flat) {
 
 bool resident_load_file(Resident *r, const ModelFile *file, Error *error) {
     Device *device = &r->ops->device;
-    for (int unit = 0; unit < r->parameters->unit_count; unit++) {
+    // The root, the largest unit, first: what it needs in passing is there before the others are.
+    for (int unit = r->parameters->unit_count - 1; unit >= 0; unit--) {
         Tensor flat = DEVICE_TENSOR(device, MEMORY_SCRATCH, DTYPE_F32, r->parameters->unit_sizes[unit]);
         bool good = !ops_runs(r->ops) || model_file_read_unit(file, unit, flat.data, error);
         if (good) resident_load_unit(r, unit, &flat);

@@ -108,6 +108,7 @@ static bool sample_all(Runtime *runtime, const Inputs *prompts, const Generation
         log_verbose("%lld prompt tokens found in the cache, %lld preemptions, %lld tokens walked again",
                     (long long)counts.cached_tokens, (long long)counts.preemptions,
                     (long long)counts.recomputed_tokens);
+        runtime_say_memory(runtime);
         good = check_numbers(&samples, &runtime->resident, error);
     }
     engine_close(engine);
@@ -210,7 +211,7 @@ const Command generate_command = {
                 {"--ignore-eos", NULL, "do not stop at the model's end-of-text tokens"},
                 {"--raw", NULL, "do not use the chat template"},
                 {"--json", NULL, "one JSON line an answer: text, ids, log-probabilities, finish reason"},
-                {"--verbose", NULL, "say how fast it went"},
+                {"--verbose", NULL, "say how fast it went and what memory it took"},
                 RUNTIME_OPTIONS},
     .run = run_generate,
 };

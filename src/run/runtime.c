@@ -1,5 +1,7 @@
 #include "run/runtime.h"
 
+#include <sys/resource.h>
+
 bool runtime_open(Runtime *runtime, Arguments *arguments, const char *path, Error *error) {
     *runtime = (Runtime){0};
     const char *precision = command_text(arguments, "--precision");
@@ -18,6 +20,17 @@ bool runtime_load(Runtime *runtime, int64_t rows, int64_t positions, Error *erro
     resident_open(&runtime->resident, &runtime->ops, model->architecture, model->parameters, runtime->policy,
                   MEMORY_ROLLOUT_WEIGHTS, rows, positions);
     return resident_load_file(&runtime->resident, model->file, error);
+}
+
+void runtime_say_memory(const Runtime *runtime) {
+    const LedgerPeak *peak = &runtime->ops.device.ledger.peak;
+    struct rusage usage;
+    for (int tag = 0; tag < MEMORY_TAG_COUNT; tag++)
+        if (peak->by_tag[tag])
+            log_verbose("  %-16s %8.1f MiB", ledger_tag_name(tag), (double)peak->by_tag[tag] / 0x1p20);
+    getrusage(RUSAGE_SELF, &usage);
+    log_verbose("memory at the peak %.1f MiB; the process held %.1f MiB at most", (double)peak->total / 0x1p20,
+                (double)usage.ru_maxrss / 0x1p10);
 }
 
 void runtime_close(Runtime *runtime) {

@@ -24,4 +24,6 @@ typedef struct Runtime {
 // rows: most rows walked at once; positions: longest sequence, at most what the model was made for.
 bool runtime_open(Runtime *runtime, Arguments *arguments, const char *path, Error *error);
 bool runtime_load(Runtime *runtime, int64_t rows, int64_t positions, Error *error);
+void runtime_say_memory(
+    const Runtime *runtime);          // verbose: what was alive at the peak, and what the process held at its own
 void runtime_close(Runtime *runtime); // accepts a half-opened one
