@@ -94,7 +94,7 @@ static double train(ModelSetup *setup, const Shape *shape, const Samples *sample
                         .advantage = advantage};
     LossOptions loss = loss_options_default();
     loss.reference_policy_kl_penalty = 0;
-    UpdateOptions options = {.micro_batch_size = shape->micro,
+    UpdateOptions options = {.batching = {.micro_batch_size = shape->micro},
                              .head_chunk = 256,
                              .filter = {.temperature = 1, .top_p = 1},
                              .optimizer = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .max_grad_norm = 1},

@@ -18,6 +18,7 @@ policy:
   precision: float32
   train_global_batch_size: 16
   train_micro_batch_size: 4
+  sequence_packing: {algorithm: concatenative} # keeps the order of the batch
   max_total_sequence_length: 96
   generation: {max_new_tokens: 16}
   optimizer: {kwargs: {lr: 1.0e-3}}
@@ -84,6 +85,16 @@ for precision in float32 bfloat16; do
         done
     done
 done
+for way in "sequence_packing.algorithm=modified_first_fit_decreasing" "sequence_packing.microbatch_order=largest_first" \
+    "dynamic_batching.enabled=true policy.sequence_packing.enabled=false policy.dynamic_batching.sequence_length_round=8" \
+    "sequence_packing.enabled=false policy.automodel_cfg.activation_checkpointing=true"; do
+    # shellcheck disable=SC2086 # several words
+    train packed llama policy.$way policy.train_global_batch_size=32 grpo.max_num_steps=6 &&
+        train packed-3 llama policy.$way policy.train_global_batch_size=32 grpo.max_num_steps=6 whet.threads=3 policy.logprob_chunk_size=5 &&
+        bits packed packed-3 && [ "$(grep -c '"train/max_abs_logprob_error":0.0[,}]' "$work/packed/logs/metrics.jsonl")" = 6 ]
+    check "$way: mismatch is 0, threads and chunks change no bit" $?
+    rm -rf "$work/packed" "$work/packed-3"
+done
 # Refusals: one line that names the key; nothing is left behind.
 refuse() { # refuse PATTERN key=value …
     pattern=$1; shift
@@ -96,6 +107,9 @@ refuse "fsdp_output_dtype.*float8.*float32.*bfloat16" ++policy.automodel_cfg.fsd
 refuse "fsdp_output_dtype" ++policy.fsdp_output_dtype=bfloat16
 refuse "num_prompts_per_step" ++grpo.num_prompts_per_stepp=4
 refuse "precision.*int8" policy.precision=int8
+refuse "train_mb_tokens.*95.*max_total_sequence_length, 96" policy.sequence_packing.train_mb_tokens=95
+refuse "sequence_packing.algorithm.*best_fit.*first_fit_decreasing" policy.sequence_packing.algorithm=best_fit
+refuse "dynamic_batching.enabled.*sequence_packing" policy.dynamic_batching.enabled=true
 refuse "train_global_batch_size" policy.train_global_batch_size=7
 refuse "dataset_name" data.train.dataset_name=gsm9k
 refuse "no-such-model" policy.model_name=/no-such-model

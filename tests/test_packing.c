@@ -151,7 +151,7 @@ static void test_refusals_name_the_sequence_and_the_limit(void **state) {
     Error error;
     PackingAlgorithm algorithm;
     assert_false(packing_parse(&algorithm, "policy.sequence_packing.algorithm", "best_fit", &error));
-    assert_non_null(strstr(error.text, "policy.sequence_packing.algorithm is 'best_fit'"));
+    assert_non_null(strstr(error.text, "policy.sequence_packing.algorithm: 'best_fit'"));
     assert_non_null(strstr(error.text, "modified_first_fit_decreasing"));
 }
 

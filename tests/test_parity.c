@@ -82,7 +82,7 @@ static UpdateResult update(Trainer *trainer, const TrainBatch *batch, const Gene
     UpdateResult result;
     LossOptions loss = loss_options_default();
     loss.reference_policy_kl_penalty = 0;
-    UpdateOptions update_options = {.micro_batch_size = micro_batch_size,
+    UpdateOptions update_options = {.batching = {.micro_batch_size = micro_batch_size},
                                     .head_chunk = head_chunk,
                                     .filter = sampler_filter(options),
                                     .optimizer = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .max_grad_norm = 1},

@@ -96,6 +96,7 @@ static TrainBatch make_data(Data *data) {
 
 typedef struct Variant {
     PrecisionPolicy policy;
+    BatchingOptions batching; // max_tokens 0: micro_batch_size
     int64_t micro_batch_size, head_chunk;
     bool checkpointing;
     OpsOptions ops;
@@ -121,11 +122,12 @@ static UpdateResult train(int model, Variant variant, StrBuf *weights) {
     LossOptions loss = loss_options_default();
     if (variant.loss) variant.loss(&loss);
     if (!loss_options_check(&loss, &error)) fail_msg("%s", error.text);
-    UpdateOptions options = {.micro_batch_size = variant.micro_batch_size,
+    UpdateOptions options = {.batching = variant.batching,
                              .head_chunk = variant.head_chunk,
                              .filter = variant.filter,
                              .optimizer = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .max_grad_norm = 1},
                              .lr = 1e-3};
+    if (!options.batching.max_tokens) options.batching.micro_batch_size = variant.micro_batch_size;
     UpdateResult result = {0};
     for (int step = 0; step < 2; step++) update_policy(&result, &setup.walk, &batch, &loss, &options, NULL, NULL);
     for (int unit = 0; unit < setup.parameters->unit_count; unit++)
@@ -164,6 +166,53 @@ static void micro_batches_change_no_bit(void **state) {
             cut.micro_batch_size = 1 + p % 3;
             same(model, whole, cut, true);
         }
+}
+
+// Bins in the order of the batch change no bit, whatever they hold.
+static void concatenative_bins_change_no_bit(void **state) {
+    (void)state;
+    for (int64_t tokens = LONGEST; tokens < 4 * LONGEST; tokens += 17) {
+        Variant packed = plain;
+        packed.batching = (BatchingOptions){.mode = BATCHING_PACKED,
+                                            .max_tokens = tokens,
+                                            .algorithm = PACKING_CONCATENATIVE,
+                                            .pad_multiple = 1};
+        same(tokens % 2, plain, packed, true);
+    }
+}
+
+// Another order of summation is all that the other algorithms bring: the same loss and norm to rounding, and the same bits
+// with any threads and instruction set.
+static void packing_and_dynamic_batching_are_the_same_step(void **state) {
+    (void)state;
+    BatchingOptions ways[] = {
+        {.mode = BATCHING_PACKED,
+         .max_tokens = 64,
+         .algorithm = PACKING_MODIFIED_FIRST_FIT_DECREASING,
+         .pad_multiple = 1},
+        {.mode = BATCHING_PACKED, .max_tokens = 50, .algorithm = PACKING_FIRST_FIT_DECREASING, .pad_multiple = 1},
+        {.mode = BATCHING_PACKED,
+         .max_tokens = 70,
+         .algorithm = PACKING_FIRST_FIT_SHUFFLE,
+         .pad_multiple = 1,
+         .seed = 4},
+        {.mode = BATCHING_DYNAMIC, .max_tokens = 80, .length_round = 16},
+    };
+    StrBuf ignored = {0};
+    UpdateResult expected = train(0, plain, &ignored);
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+        Variant packed = plain, other = plain;
+        packed.batching = other.batching = ways[w];
+        other.ops.threads = 3;
+        other.ops.isa = "scalar";
+        other.head_chunk = 9;
+        same(0, packed, other, true);
+        UpdateResult found = train(0, packed, &ignored);
+        assert_true(fabs(found.metrics.loss - expected.metrics.loss) < 1e-6 * (1 + fabs(expected.metrics.loss)));
+        assert_true(fabs(found.grad_norm - expected.grad_norm) < 1e-5 * expected.grad_norm);
+        assert_true(found.global_valid_toks == expected.global_valid_toks);
+    }
+    strbuf_close(&ignored);
 }
 
 static void head_chunks_change_no_bit(void **state) {
@@ -229,7 +278,10 @@ static void sequences_keep_no_logits(void **state) {
         TrainBatch batch = make_data(&data);
         LossOptions loss = loss_options_default();
         if (i) gspo(&loss);
-        UpdateOptions options = {.micro_batch_size = 3, .head_chunk = 5, .filter = plain.filter, .lr = 1e-3};
+        UpdateOptions options = {.batching = {.micro_batch_size = 3},
+                                 .head_chunk = 5,
+                                 .filter = plain.filter,
+                                 .lr = 1e-3};
         UpdateResult result;
         update_policy(&result, &setup.walk, &batch, &loss, &options, NULL, NULL);
         peak[i] = (int64_t)setup.ops.device.ledger.tag_peak[MEMORY_LOGITS];
@@ -298,7 +350,10 @@ static void lost_gradients_are_counted(void **state) {
     TrainBatch batch = make_data(&data);
     for (int64_t t = 0; t < data.offset[SEQUENCES]; t++) data.advantage[t] *= 1e9f;
     LossOptions loss = loss_options_default();
-    UpdateOptions options = {.micro_batch_size = SEQUENCES, .head_chunk = 1000, .filter = plain.filter, .lr = 1e-3};
+    UpdateOptions options = {.batching = {.micro_batch_size = SEQUENCES},
+                             .head_chunk = 1000,
+                             .filter = plain.filter,
+                             .lr = 1e-3};
     UpdateResult result;
     StrBuf before = {0};
     Tensor *weight = &setup.shards.weight[0];
@@ -367,6 +422,8 @@ static void steps_add_up(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(micro_batches_change_no_bit),
+        cmocka_unit_test(concatenative_bins_change_no_bit),
+        cmocka_unit_test(packing_and_dynamic_batching_are_the_same_step),
         cmocka_unit_test(head_chunks_change_no_bit),
         cmocka_unit_test(losses_over_sequences_depend_on_no_cut),
         cmocka_unit_test(sequences_keep_no_logits),

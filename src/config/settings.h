@@ -7,6 +7,7 @@
 #include "text/arithmetic.h"
 #include "train/advantage.h"
 #include "train/loss.h"
+#include "train/micro_batches.h"
 #include "train/optimizer.h"
 
 // grpo.*
@@ -33,6 +34,9 @@ typedef struct PolicyOptions {
     int64_t train_micro_batch_size, logprob_batch_size;
     int64_t logprob_chunk_size; // tokens whose logits exist at a time; 0: our choice (null)
     int64_t max_total_sequence_length;
+    DynamicBatchingOptions dynamic_batching;
+    SequencePackingOptions sequence_packing;
+    BatchingOptions batching; // what these and train_micro_batch_size say
 } PolicyOptions;
 
 // data.*

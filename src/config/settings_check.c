@@ -50,6 +50,11 @@ static bool check_batches(const Check *check) {
         return refuse(check, "policy.train_global_batch_size",
                       "%lld does not divide grpo.num_prompts_per_step · grpo.num_generations_per_prompt = %lld",
                       (long long)batch, (long long)samples);
+    PolicyOptions *policy = &check->settings->policy;
+    if (!micro_batches_options(&policy->batching, policy->train_micro_batch_size, policy->max_total_sequence_length,
+                               &policy->dynamic_batching, &policy->sequence_packing, check->error))
+        return with_place(check);
+    policy->batching.seed = (uint64_t)grpo->seed;
     if (check->settings->loss_fn.force_on_policy_ratio && batch != samples)
         return refuse(check, "loss_fn.force_on_policy_ratio",
                       "true needs policy.train_global_batch_size = %lld, the samples of a step; it is %lld",

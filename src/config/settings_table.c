@@ -78,9 +78,6 @@
 #define RANKS "ranks are those that mpirun or srun starts; results do not depend on their number"
 #define UPLOAD "metrics go to metrics.jsonl; nothing is sent to services"
 #define GPU_MONITOR "no GPU is watched; memory by kind and phase is in the metrics"
-#define PACKING                                                                                                        \
-    "a micro-batch is train_micro_batch_size samples laid end to end without padding, and the result does not "        \
-    "depend on the packing"
 #define AUTOMODEL "an internal of Automodel's loaders and kernels"
 #define DYNAMIC "has a meaning with grpo.use_dynamic_sampling only"
 #define SHAPING "has a meaning with grpo.reward_shaping.enabled only"
@@ -231,7 +228,7 @@ const Setting settings_table[] = {
     INTEGER("policy.train_global_batch_size", policy.train_global_batch_size, "512", 1, BILLION,
             "Samples of one optimizer step; divides grpo.num_prompts_per_step · grpo.num_generations_per_prompt."),
     INTEGER("policy.train_micro_batch_size", policy.train_micro_batch_size, "4", 1, BILLION,
-            "Samples walked forward and backward together: memory, not results."),
+            "Samples walked forward and backward together, without packing and dynamic batching: memory, not results."),
     IDLE("policy.generation_batch_size", "32", "a key of the Transformers generation backend"),
     INTEGER("policy.logprob_batch_size", policy.logprob_batch_size, "${policy.train_micro_batch_size}", 1, BILLION,
             "Samples whose reference log-probabilities are computed together, within whet.prefill_chunk tokens."),
@@ -282,21 +279,31 @@ const Setting settings_table[] = {
     IDLE_TREE("policy.draft", "{}", "has a meaning with policy.draft.enabled only"),
     ONLY("policy.quant_cfg", NULL, "null", "Training that knows of quantisation."),
     ONLY("policy.router_replay.enabled", NULL, "false", "Replay of a router's choices."),
-    IDLE("policy.dynamic_batching.enabled", "false", PACKING),
-    IDLE("policy.dynamic_batching.train_mb_tokens",
-         "${mul:${policy.max_total_sequence_length},${policy.train_micro_batch_size}}", PACKING),
-    IDLE("policy.dynamic_batching.logprob_mb_tokens",
-         "${mul:${policy.max_total_sequence_length},${policy.logprob_batch_size}}", PACKING),
-    IDLE("policy.dynamic_batching.sequence_length_round", "64", PACKING),
-    IDLE("policy.sequence_packing.enabled", "true", PACKING),
-    IDLE("policy.sequence_packing.train_mb_tokens",
-         "${mul:${policy.max_total_sequence_length},${policy.train_micro_batch_size}}", PACKING),
-    IDLE("policy.sequence_packing.logprob_mb_tokens",
-         "${mul:${policy.max_total_sequence_length},${policy.logprob_batch_size}}", PACKING),
-    IDLE("policy.sequence_packing.algorithm", "modified_first_fit_decreasing", PACKING),
-    IDLE("policy.sequence_packing.microbatch_order", "packer", PACKING),
-    IDLE("policy.sequence_packing.sequence_length_round", "64", PACKING),
-    IDLE("policy.sequence_packing.fuse_loss", NULL, PACKING),
+    BOOL("policy.dynamic_batching.enabled", policy.dynamic_batching.enabled, "false",
+         "Micro-batches of so many tokens, of sequences of like length."),
+    INTEGER("policy.dynamic_batching.train_mb_tokens", policy.dynamic_batching.train_mb_tokens,
+            "${mul:${policy.max_total_sequence_length},${policy.train_micro_batch_size}}", 1, 1e12,
+            "Tokens of a training micro-batch at most: its sequences times the longest of them."),
+    INTEGER("policy.dynamic_batching.logprob_mb_tokens", policy.dynamic_batching.logprob_mb_tokens,
+            "${mul:${policy.max_total_sequence_length},${policy.logprob_batch_size}}", 1, 1e12,
+            "Tokens whose reference log-probabilities are computed together, within whet.prefill_chunk."),
+    INTEGER("policy.dynamic_batching.sequence_length_round", policy.dynamic_batching.sequence_length_round, "64", 1,
+            BILLION, "Lengths count rounded up to a multiple of this."),
+    BOOL("policy.sequence_packing.enabled", policy.sequence_packing.enabled, "true",
+         "Micro-batches are bins of so many tokens."),
+    INTEGER("policy.sequence_packing.train_mb_tokens", policy.sequence_packing.train_mb_tokens,
+            "${mul:${policy.max_total_sequence_length},${policy.train_micro_batch_size}}", 1, 1e12,
+            "Tokens of a training bin at most."),
+    INTEGER("policy.sequence_packing.logprob_mb_tokens", policy.sequence_packing.logprob_mb_tokens,
+            "${mul:${policy.max_total_sequence_length},${policy.logprob_batch_size}}", 1, 1e12,
+            "Tokens whose reference log-probabilities are computed together, within whet.prefill_chunk."),
+    TEXT("policy.sequence_packing.algorithm", policy.sequence_packing.algorithm, "modified_first_fit_decreasing",
+         "Which sequences share a bin: concatenative (as they come), first_fit_decreasing, first_fit_shuffle or "
+         "modified_first_fit_decreasing."),
+    TEXT("policy.sequence_packing.microbatch_order", policy.sequence_packing.microbatch_order, "packer",
+         "Order of the bins: packer, or largest_first."),
+    IDLE("policy.sequence_packing.sequence_length_round", "64", "bins are not padded"),
+    IDLE("policy.sequence_packing.fuse_loss", NULL, "the loss always runs with the head, chunk by chunk"),
 
     CHOICE("policy.optimizer.name", optimizer.name, "torch.optim.AdamW", "torch.optim.AdamW, AdamW", "The optimizer."),
     REAL("policy.optimizer.kwargs.lr", optimizer.lr, "5.0e-6", 0, 1e6, "Learning rate that the scheduler scales."),

@@ -72,7 +72,11 @@ static bool reference_logprobs(StepReport *report, Samples *samples, Trainer *t,
     SoftmaxFilter filter = {.temperature = sampler_filter(&t->settings->generation).temperature, .top_p = 1};
     Progress progress;
     progress_begin(&progress, "reference", tokens);
-    int64_t budget = t->settings->policy.logprob_batch_size * t->settings->policy.max_total_sequence_length;
+    const PolicyOptions *policy = &t->settings->policy;
+    int64_t budget = policy->sequence_packing.enabled ? policy->sequence_packing.logprob_mb_tokens
+                     : policy->dynamic_batching.enabled
+                         ? policy->dynamic_batching.logprob_mb_tokens
+                         : policy->logprob_batch_size * policy->max_total_sequence_length;
     bool good = score_sequences(&t->reference, samples->reference_logprobs, &input, filter, budget, &progress, error);
     progress_end(&progress);
     ledger_enter(&t->ops.device.ledger, before);
@@ -118,7 +122,7 @@ static void training(StepReport *report, const Samples *samples, const float *ma
                       .reference = samples->reference_logprobs,
                       .advantage = samples->advantage,
                       .reward = samples->reward};
-    UpdateOptions options = {.micro_batch_size = s->policy.train_micro_batch_size,
+    UpdateOptions options = {.batching = s->policy.batching,
                              .head_chunk = s->policy.logprob_chunk_size ? s->policy.logprob_chunk_size : 256,
                              .filter = sampler_filter(&s->generation),
                              .optimizer = s->optimizer,
@@ -131,6 +135,7 @@ static void training(StepReport *report, const Samples *samples, const float *ma
         TrainBatch batch =
             batch_slice(&all, update * s->policy.train_global_batch_size, s->policy.train_global_batch_size);
         UpdateResult result;
+        options.batching.round = (uint32_t)(report->step * updates + update);
         update_policy(&result, &t->walk, &batch, &s->loss_fn, &options, &progress, &done);
         // Until the first optimizer step the weights are the sampler's, so every log-prob must be too.
         if (update == 0) report->max_abs_logprob_error = result.max_abs_logprob_error;

@@ -8,7 +8,7 @@
 bool micro_batches_parse_order(bool *largest_first, const char *key, const char *text, Error *error) {
     *largest_first = !strcmp(text, "largest_first");
     if (*largest_first || !strcmp(text, "packer")) return true;
-    return error_set(error, "%s is '%s'; expected packer or largest_first", key, text);
+    return error_set(error, "%s: '%s'; expected packer or largest_first", key, text);
 }
 
 static int64_t round_up(int64_t value, int64_t multiple) {
@@ -142,4 +142,31 @@ bool micro_batches_cut(MicroBatches *out, const int64_t *lengths, int64_t count,
     case BATCHING_STATIC: break;
     }
     return cut_static(out, lengths, count, ranks, uneven, options, arena, error);
+}
+
+static bool check_budget(const char *key, int64_t tokens, int64_t max_length, Error *error) {
+    if (tokens >= max_length) return true;
+    return error_set(error, "%s: %lld tokens; expected at least policy.max_total_sequence_length, %lld", key,
+                     (long long)tokens, (long long)max_length);
+}
+
+bool micro_batches_options(BatchingOptions *options, int64_t micro_batch_size, int64_t max_length,
+                           const DynamicBatchingOptions *dynamic, const SequencePackingOptions *packing, Error *error) {
+    *options = (BatchingOptions){.mode = BATCHING_STATIC, .micro_batch_size = micro_batch_size, .pad_multiple = 1};
+    if (dynamic->enabled && packing->enabled)
+        return error_set(error, "policy.dynamic_batching.enabled: true together with policy.sequence_packing.enabled; "
+                                "expected one of them");
+    if (dynamic->enabled) {
+        options->mode = BATCHING_DYNAMIC;
+        options->max_tokens = dynamic->train_mb_tokens;
+        options->length_round = dynamic->sequence_length_round;
+        return check_budget("policy.dynamic_batching.train_mb_tokens", dynamic->train_mb_tokens, max_length, error);
+    }
+    if (!packing->enabled) return true;
+    options->mode = BATCHING_PACKED;
+    options->max_tokens = packing->train_mb_tokens;
+    return check_budget("policy.sequence_packing.train_mb_tokens", packing->train_mb_tokens, max_length, error) &&
+           packing_parse(&options->algorithm, "policy.sequence_packing.algorithm", packing->algorithm, error) &&
+           micro_batches_parse_order(&options->largest_first, "policy.sequence_packing.microbatch_order",
+                                     packing->microbatch_order, error);
 }

@@ -9,6 +9,19 @@ typedef enum BatchingMode {
     BATCHING_PACKED   // policy.sequence_packing
 } BatchingMode;
 
+// policy.dynamic_batching.*
+typedef struct DynamicBatchingOptions {
+    bool enabled;
+    int64_t train_mb_tokens, logprob_mb_tokens, sequence_length_round;
+} DynamicBatchingOptions;
+
+// policy.sequence_packing.*
+typedef struct SequencePackingOptions {
+    bool enabled;
+    int64_t train_mb_tokens, logprob_mb_tokens;
+    const char *algorithm, *microbatch_order;
+} SequencePackingOptions;
+
 typedef struct BatchingOptions {
     BatchingMode mode;
     int64_t micro_batch_size;   // static
@@ -39,3 +52,8 @@ bool micro_batches_cut(MicroBatches *out, const int64_t *lengths, int64_t count,
 
 // "packer" or "largest_first" (policy.sequence_packing.microbatch_order).
 bool micro_batches_parse_order(bool *largest_first, const char *key, const char *text, Error *error);
+
+// What a recipe asks for: packing or dynamic batching where it is enabled, else micro_batch_size sequences. Refuses both
+// together, budgets below max_length, the longest that a sequence may be, and unknown names, naming the key.
+bool micro_batches_options(BatchingOptions *options, int64_t micro_batch_size, int64_t max_length,
+                           const DynamicBatchingOptions *dynamic, const SequencePackingOptions *packing, Error *error);

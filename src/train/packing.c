@@ -17,7 +17,7 @@ bool packing_parse(PackingAlgorithm *algorithm, const char *key, const char *tex
         *algorithm = (PackingAlgorithm)i;
         return true;
     }
-    return error_set(error, "%s is '%s'; expected %s, %s, %s or %s", key, text, names[0], names[1], names[2], names[3]);
+    return error_set(error, "%s: '%s'; expected %s, %s, %s or %s", key, text, names[0], names[1], names[2], names[3]);
 }
 
 const char *packing_name(PackingAlgorithm algorithm) {

@@ -200,10 +200,19 @@ void update_average(UpdateResult *sum, int64_t steps) {
     sum->global_valid_toks *= share;
 }
 
+static MicroBatches cut(const TrainBatch *batch, const BatchingOptions *options, Arena *arena) {
+    MicroBatches cuts;
+    Error error;
+    int64_t *lengths = arena_array(arena, int64_t, batch->count);
+    for (int64_t b = 0; b < batch->count; b++) lengths[b] = batch->offset[b + 1] - batch->offset[b];
+    CHECK(micro_batches_cut(&cuts, lengths, batch->count, 0, 1, false, options, arena, &error), "%s", error.text);
+    return cuts;
+}
+
 void update_policy(UpdateResult *result, Walk *walk, const TrainBatch *batch, const LossOptions *loss,
                    const UpdateOptions *options, Progress *progress, int64_t *done) {
     Ledger *ledger = &walk->ops->device.ledger;
-    Arena arena = {0};
+    Arena arena = {0}, lists = {0};
     bool filtered = softmax_filters(options->filter) && !options->nll && loss_needs_reference(loss);
     LossCounts counts = batch_counts(batch);
     *result = update_none();
@@ -212,9 +221,10 @@ void update_policy(UpdateResult *result, Walk *walk, const TrainBatch *batch, co
     CHECK(options->nll || loss->positive_example_nll_weight == 0 || batch->reward, "positive examples without rewards");
     MemoryPhase before = ledger_enter(ledger, PHASE_FORWARD);
     walk_begin(walk, batch->ids + batch->offset[0], batch->offset[batch->count] - batch->offset[0]);
-    for (int64_t first = 0; first < batch->count; first += options->micro_batch_size) {
-        int64_t count = smaller(batch->count - first, options->micro_batch_size);
-        MicroBatch micro = batch_micro(batch, first, count, &arena);
+    MicroBatches cuts = cut(batch, &options->batching, &lists);
+    for (int64_t m = 0; m < cuts.count; m++) {
+        int64_t count = cuts.first[m + 1] - cuts.first[m];
+        MicroBatch micro = batch_micro_of(batch, cuts.sequences + cuts.first[m], count, &arena);
         if (micro.loss_count) {
             HeadPass pass = {.walk = walk,
                              .batch = batch,
@@ -233,6 +243,7 @@ void update_policy(UpdateResult *result, Walk *walk, const TrainBatch *batch, co
         if (done) *done += count;
         if (progress && done) progress_update(progress, *done);
     }
+    arena_close(&lists);
     walk_end(walk);
     result->output_overflows = walk->output_overflows;
 

@@ -1,15 +1,17 @@
 // One optimizer step on one global batch: micro-batch by micro-batch forward, head and loss in chunks, backward; then the
-// global norm, clipping and AdamW. Loss and gradients are normalised by the counts of the whole global batch, so micro-batch
-// and chunk sizes change no bit.
+// global norm, clipping and AdamW. Loss and gradients are normalised by the counts of the whole global batch, and summed in
+// the order in which the micro-batches bring their sequences: so chunk sizes, and micro-batch sizes where the order of the
+// batch is kept (static, packed concatenatively), change no bit.
 #pragma once
 #include "base/log.h"
 #include "ops/softmax.h"
 #include "train/batch.h"
 #include "train/loss.h"
+#include "train/micro_batches.h"
 #include "train/walk.h"
 
 typedef struct UpdateOptions {
-    int64_t micro_batch_size; // sequences (policy.train_micro_batch_size)
+    BatchingOptions batching; // no sequence may be longer than its budget
     int64_t head_chunk;       // loss rows whose logits exist at a time (policy.logprob_chunk_size)
     SoftmaxFilter filter;     // as in sampling
     OptimizerOptions optimizer;
