@@ -92,6 +92,25 @@ check "blobs bear their digests" $?
 "$whet" generate org/tiny hi --max-new-tokens 4 --seed 1 >"$work/one" 2>"$work/err" &&
     "$whet" generate "$tiny" hi --max-new-tokens 4 --seed 1 >"$work/other" 2>/dev/null && cmp -s "$work/one" "$work/other"
 check "the same answers by name and by folder ($(cat "$work/err"))" $?
+cat >"$work/recipe.yaml" <<R
+grpo: {num_prompts_per_step: 2, num_generations_per_prompt: 4, max_num_steps: 2, max_num_epochs: 100, val_period: 0}
+policy:
+  model_name: org/tiny
+  train_global_batch_size: 8
+  max_total_sequence_length: 96
+  generation: {max_new_tokens: 16}
+  scheduler: null
+checkpointing: {save_period: 2, keep_top_k: null, checkpoint_dir: $work/run}
+logger: {log_dir: $work/run}
+data:
+  train: {dataset_name: arithmetic, operations: ["+"], left: [0, 4], right: [0, 4], split_validation_size: 5}
+  default: {env_name: last_integer}
+R
+"$whet" train "$work/recipe.yaml" >"$work/out" 2>"$work/err" && "$whet" train "$work/recipe.yaml" grpo.max_num_steps=3 2>"$work/err" >"$work/out" &&
+    "$whet" generate "$work/run/step_2" hi --max-new-tokens 2 >"$work/out" 2>"$work/err"
+check "a run, its resumption and its checkpoint by the model's name ($(tail -n 1 "$work/err"))" $?
+HF_HUB_CACHE=$work/nowhere "$whet" generate "$work/run/step_2" hi >"$work/out" 2>"$work/err"
+[ $? = 1 ] && says "the tokenizer of the model that the run began from is needed: org/tiny.*run .whet pull org/tiny"; check "a checkpoint whose model is gone" $?
 : >"$log"
 pull org/tiny; good "again"; says "are in the cache, and whole" && [ "$(asked .)" = 1 ]; check "again: one request for the list" $?
 : >"$log"
