@@ -317,8 +317,7 @@ static void test_classes(void **state) {
         char *override;
         const char *message;
     } cases[] = {
-        {"grpo.use_dynamic_sampling=true", "grpo.use_dynamic_sampling: true is not supported yet; only false is"},
-        {"grpo.reward_shaping.enabled=true", "grpo.reward_shaping.enabled: true is not supported yet"},
+        {"grpo.max_rollout_turns=2", "grpo.max_rollout_turns: 2 is not supported yet; only 1 is"},
         {"policy.automodel_cfg.tensor_parallel_size=2", "2 is not supported yet; only 1 is"},
         {"policy.automodel_cfg.tensor_parallel_size=1.0", NULL},
         {"policy.automodel_cfg.enabled=false", "false is not supported yet; only true is"},

@@ -106,7 +106,8 @@ static void open_task(Asked *asked, const Settings *settings) {
 
 static const EngineRequest *ask(const Asked *asked, int64_t step) {
     EngineRequest *requests;
-    require(task_train_requests(&asked->task, &requests, step, 8, &arena, &error));
+    require(
+        task_train_requests(&asked->task, &requests, (step - 1) * asked->task.prompts_per_batch, 0, 8, &arena, &error));
     return requests;
 }
 
@@ -117,7 +118,7 @@ static void test_epochs(void **state) {
         const Settings *s = SETTINGS(shuffle ? "data.shuffle=true" : "data.shuffle=false");
         open_task(&asked, s);
         assert_int_equal(asked.task.train_count, 20);
-        assert_int_equal(asked.task.steps_per_epoch, 5);
+        assert_int_equal(asked.task.prompts_per_batch, 4);
         int32_t order[2][20];
         for (int64_t step = 1; step <= 10; step++) {
             const EngineRequest *requests = ask(&asked, step);
@@ -147,18 +148,18 @@ static void test_epochs(void **state) {
     }
 }
 
-static void test_incomplete_batches_are_dropped(void **state) {
+// 20 questions in batches of 6: a batch ends in the next epoch, and every epoch asks each question once.
+static void test_batches_go_on_over_epochs(void **state) {
     (void)state;
     Asked asked;
     open_task(&asked, SETTINGS("grpo.num_prompts_per_step=6", "policy.train_global_batch_size=48"));
-    assert_int_equal(asked.task.steps_per_epoch, 3);
-    bool seen[20] = {false};
-    for (int64_t step = 1; step <= 3; step++)
-        for (int p = 0; p < 6; p++) {
-            int32_t question = ask(&asked, step)[p].question;
-            assert_false(seen[question]);
-            seen[question] = true;
-        }
+    int times[3][20] = {{0}};
+    for (int i = 0; i < 60; i++) times[i / 20][ask(&asked, i / 6 + 1)[i % 6].question]++;
+    for (int i = 0; i < 60; i++) assert_int_equal(times[i / 20][i % 20], 1);
+    EngineRequest *requests;
+    require(task_train_requests(&asked.task, &requests, 6, 12, 8, &arena, &error)); // of a step's third rollout
+    assert_int_equal(requests[5].prompt, 17);
+    assert_int_equal(requests[5].question, ask(&asked, 2)[5].question);
     loaded_model_close(&asked.model);
     Asked none;
     const Settings *s = SETTINGS("grpo.num_prompts_per_step=24", "policy.train_global_batch_size=192");
@@ -185,7 +186,7 @@ static void test_held_out_questions(void **state) {
     loaded_model_close(&asked.model);
     open_task(&asked, SETTINGS("data.max_input_seq_length=12"));
     EngineRequest *requests;
-    assert_false(task_train_requests(&asked.task, &requests, 1, 8, &arena, &error));
+    assert_false(task_train_requests(&asked.task, &requests, 0, 0, 8, &arena, &error));
     assert_non_null(strstr(error.text, "data.max_input_seq_length"));
     loaded_model_close(&asked.model);
 }
@@ -232,8 +233,13 @@ static void fill_step(Step *step) {
                                 .baseline = baseline,
                                 .update = update_none(),
                                 .lr = 5e-7,
-                                .groups = {.groups = 2, .equal = 1},
-                                .times = {.total = 2, .generation = 0.5, .training = 1}};
+                                .collected = {.gen_batches = 1,
+                                              .generated = ANSWERS,
+                                              .reward = 0.25,
+                                              .groups = {.groups = 2, .equal = 1},
+                                              .rollout = {.answer_tokens = 10},
+                                              .generation_seconds = 0.5},
+                                .times = {.total = 2, .training = 1}};
     step->settings.logger.log_dir = path("metrics");
     step->settings.loss_fn = loss_options_default();
     step->trainer.settings = &step->settings;
@@ -446,7 +452,7 @@ static void test_engine_is_no_larger_than_a_step(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_epochs),
-        cmocka_unit_test(test_incomplete_batches_are_dropped),
+        cmocka_unit_test(test_batches_go_on_over_epochs),
         cmocka_unit_test(test_held_out_questions),
         cmocka_unit_test(test_metrics),
         cmocka_unit_test(test_metric_for_checkpoints),

@@ -134,3 +134,7 @@ const char *settings_origin(const Settings *settings, Arena *arena, const char *
 bool settings_validates(const Settings *settings) {
     return settings->grpo.val_period > 0 || settings->grpo.val_at_start || settings->grpo.val_at_end;
 }
+
+int64_t settings_prompts_per_batch(const Settings *settings) {
+    return (int64_t)((double)settings->grpo.num_prompts_per_step * settings->grpo.batch_multiplier);
+}

@@ -9,6 +9,7 @@
 #include "train/loss.h"
 #include "train/micro_batches.h"
 #include "train/optimizer.h"
+#include "train/reward_shaping.h"
 
 // grpo.*
 typedef struct GrpoOptions {
@@ -21,6 +22,9 @@ typedef struct GrpoOptions {
     int64_t seed;
     bool overlong_filtering; // truncated samples take part in the baseline, not in the loss
     bool skip_reference_policy_logprobs_calculation;
+    bool use_dynamic_sampling; // sample until P groups have rewards that differ
+    int64_t dynamic_sampling_max_gen_batches;
+    double batch_multiplier; // prompts of one rollout, in P
 } GrpoOptions;
 
 // policy.*
@@ -80,6 +84,8 @@ typedef struct SettingsNote {
 typedef struct Settings {
     GrpoOptions grpo;
     AdvantageOptions adv_estimator;
+    RewardScaling reward_scaling;
+    RewardShaping reward_shaping;
     LossOptions loss_fn;
     CheckpointOptions checkpointing;
     PolicyOptions policy;
@@ -108,4 +114,5 @@ void settings_log_notes(const Settings *settings);
 // Where the value of a key was written: "recipe.yaml:12", "override grpo.seed=7", "built-in default".
 const char *settings_origin(const Settings *settings, Arena *arena, const char *key);
 
-bool settings_validates(const Settings *settings); // validation happens at all
+bool settings_validates(const Settings *settings);            // validation happens at all
+int64_t settings_prompts_per_batch(const Settings *settings); // of one rollout

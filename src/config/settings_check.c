@@ -76,6 +76,19 @@ static bool check_loss(const Check *check) {
     return true;
 }
 
+static bool check_rewards(const Check *check) {
+    const GrpoOptions *grpo = &check->settings->grpo;
+    if (!reward_shaping_check_scaling(&check->settings->reward_scaling, check->error) ||
+        !reward_shaping_check(&check->settings->reward_shaping, check->error))
+        return with_place(check);
+    if (grpo->batch_multiplier != 1 && !grpo->use_dynamic_sampling)
+        return refuse(check, "grpo.batch_multiplier", "%g needs grpo.use_dynamic_sampling: true",
+                      grpo->batch_multiplier);
+    return settings_prompts_per_batch(check->settings) >= 1 ||
+           refuse(check, "grpo.batch_multiplier", "%g leaves no prompt of grpo.num_prompts_per_step %lld",
+                  grpo->batch_multiplier, (long long)grpo->num_prompts_per_step);
+}
+
 static bool check_optimizer(const Check *check) {
     return (optimizer_options_check(&check->settings->optimizer, check->error) &&
             optimizer_schedule_check(&check->settings->scheduler, check->error)) ||
@@ -147,6 +160,7 @@ static bool check_checkpoints(const Check *check) {
 
 bool settings_check(Settings *settings, Arena *arena, Error *error) {
     Check check = {.settings = settings, .arena = arena, .error = error};
-    return check_precision(&check) && check_batches(&check) && check_loss(&check) && check_optimizer(&check) &&
-           check_generation(&check) && check_questions(&check) && check_validation(&check) && check_checkpoints(&check);
+    return check_precision(&check) && check_batches(&check) && check_loss(&check) && check_rewards(&check) &&
+           check_optimizer(&check) && check_generation(&check) && check_questions(&check) && check_validation(&check) &&
+           check_checkpoints(&check);
 }

@@ -79,9 +79,6 @@
 #define UPLOAD "metrics go to metrics.jsonl; nothing is sent to services"
 #define GPU_MONITOR "no GPU is watched; memory by kind and phase is in the metrics"
 #define AUTOMODEL "an internal of Automodel's loaders and kernels"
-#define DYNAMIC "has a meaning with grpo.use_dynamic_sampling only"
-#define SHAPING "has a meaning with grpo.reward_shaping.enabled only"
-#define SCALING "has a meaning with grpo.reward_scaling.enabled only"
 #define ASYNC "has a meaning with grpo.async_grpo.enabled only"
 #define LORA "has a meaning with policy.automodel_cfg.lora_cfg.enabled only"
 
@@ -126,19 +123,29 @@ const Setting settings_table[] = {
          "raw_reward: whiten the rewards over the tokens of the batch."),
     BOOL("grpo.skip_reference_policy_logprobs_calculation", grpo.skip_reference_policy_logprobs_calculation, "false",
          "Do without the reference policy; needs loss_fn.reference_policy_kl_penalty 0."),
-    ONLY("grpo.use_dynamic_sampling", "false", "false", "Sample again until enough groups have unequal rewards."),
-    IDLE("grpo.dynamic_sampling_max_gen_batches", "10", DYNAMIC),
-    ONLY("grpo.batch_multiplier", "1", "1", "Sample so many times the prompts of a step; " DYNAMIC "."),
-    ONLY("grpo.reward_shaping.enabled", "false", "false", "Lower the reward of long answers."),
-    IDLE("grpo.reward_shaping.overlong_buffer_length", "128", SHAPING),
-    IDLE("grpo.reward_shaping.overlong_buffer_penalty", "1", SHAPING),
-    IDLE("grpo.reward_shaping.max_response_length", "${policy.max_total_sequence_length}", SHAPING),
-    IDLE("grpo.reward_shaping.stop_properly_penalty_coef", "null", SHAPING),
-    ONLY("grpo.reward_scaling.enabled", "false", "false", "Map rewards to another range."),
-    IDLE("grpo.reward_scaling.source_min", "0.0", SCALING),
-    IDLE("grpo.reward_scaling.source_max", "1.0", SCALING),
-    IDLE("grpo.reward_scaling.target_min", "0.0", SCALING),
-    IDLE("grpo.reward_scaling.target_max", "1.0", SCALING),
+    BOOL("grpo.use_dynamic_sampling", grpo.use_dynamic_sampling, "false",
+         "Leave out groups whose rewards are all equal, and sample again until a step is full (DAPO)."),
+    INTEGER("grpo.dynamic_sampling_max_gen_batches", grpo.dynamic_sampling_max_gen_batches, "10", 1, 1e6,
+            "Rollouts of one step at most with grpo.use_dynamic_sampling; a step that is not full then ends the run."),
+    REAL("grpo.batch_multiplier", grpo.batch_multiplier, "1", SETTING_ABOVE_ZERO, 1e6,
+         "One rollout asks so many times grpo.num_prompts_per_step questions; with grpo.use_dynamic_sampling only."),
+    BOOL("grpo.reward_shaping.enabled", reward_shaping.enabled, "false",
+         "Lower the rewards of answers that are long or cut off."),
+    INTEGER_OR_NULL("grpo.reward_shaping.overlong_buffer_length", reward_shaping.overlong_buffer_length, "128", 0,
+                    BILLION, -1, "Answers lose reward from max_response_length less this many tokens on."),
+    REAL_OR_NULL("grpo.reward_shaping.overlong_buffer_penalty", reward_shaping.overlong_buffer_penalty, "1", NAN,
+                 "What an answer of max_response_length tokens loses; in between linearly."),
+    INTEGER_OR_NULL("grpo.reward_shaping.max_response_length", reward_shaping.max_response_length,
+                    "${policy.max_total_sequence_length}", 0, BILLION, -1, "Tokens at which the penalty is whole."),
+    REAL_OR_NULL("grpo.reward_shaping.stop_properly_penalty_coef", reward_shaping.stop_properly_penalty_coef, "null",
+                 NAN,
+                 "In place of the penalty by length: factor from 0 to 1 for rewards of answers cut off by a limit."),
+    BOOL("grpo.reward_scaling.enabled", reward_scaling.enabled, "false",
+         "Map rewards linearly to another range, before everything else."),
+    REAL("grpo.reward_scaling.source_min", reward_scaling.source_min, "0.0", 0, 0, "Lower rewards count as this."),
+    REAL("grpo.reward_scaling.source_max", reward_scaling.source_max, "1.0", 0, 0, "Higher rewards count as this."),
+    REAL("grpo.reward_scaling.target_min", reward_scaling.target_min, "0.0", 0, 0, "What source_min becomes."),
+    REAL("grpo.reward_scaling.target_max", reward_scaling.target_max, "1.0", 0, 0, "What source_max becomes."),
     ONLY("grpo.seq_logprob_error_threshold", "null", "null",
          "Leave out sequences whose log-probabilities differ between sampling and training; here they are equal."),
     ONLY("grpo.invalid_tool_call_advantage", "null", "null", "Advantage of invalid tool calls."),

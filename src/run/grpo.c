@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "config/explain.h"
 #include "model/score.h"
+#include "run/experience.h"
 #include "run/step_log.h"
 #include "run/validate.h"
 #include "train/checkpoint.h"
@@ -15,29 +16,16 @@
 
 // Where the run stands: everything that a checkpoint keeps beside weights and moments.
 typedef struct Progression {
-    int64_t step; // finished steps
+    int64_t step;     // finished steps
+    int64_t position; // training questions asked
     int64_t consumed_samples, total_valid_tokens;
     double seconds; // of the steps of this process
     int64_t measured;
+    json_t *info; // what a checkpoint of the last step of this process would tell; NULL: no step yet
+    bool saved;   // there is one
 } Progression;
 
 // --- the phases of a step ---------------------------------------------------------------------------------------------
-
-static bool rollout(StepReport *report, Samples *samples, Trainer *t, Arena *arena, Error *error) {
-    const GrpoOptions *grpo = &t->settings->grpo;
-    EngineRequest *requests;
-    EngineRun run = {.seed = (uint64_t)grpo->seed, .purpose = RNG_SAMPLE_TOKEN, .step = (uint32_t)report->step};
-    double started = log_seconds();
-    MemoryPhase before = ledger_enter(&t->ops.device.ledger, PHASE_ROLLOUT);
-    bool good = task_train_requests(&t->task, &requests, report->step, (int32_t)grpo->num_generations_per_prompt, arena,
-                                    error) &&
-                trainer_rollout(t, samples, arena, requests, grpo->num_prompts_per_step, &t->settings->generation, run,
-                                "generating", error);
-    ledger_enter(&t->ops.device.ledger, before);
-    report->rollout = engine_counts(t->engine);
-    report->times.generation = log_seconds() - started;
-    return good;
-}
 
 // token_mask · sample_mask of every token: answers of samples that take part.
 static float *loss_mask(const Samples *samples, const float *sample_mask, Arena *arena) {
@@ -95,7 +83,6 @@ static bool advantages(StepReport *report, Samples *samples, const Trainer *t, c
     reward_groups_baseline(baseline, spread, samples->reward, samples->valid, group, count,
                            options->use_leave_one_out_baseline);
     report->baseline = baseline;
-    report->groups = reward_groups_compare(NULL, samples->reward, samples->valid, group, count);
     samples->advantage = arena_array(arena, float, samples->offset[count]);
     AdvantageInput input = {.count = count,
                             .offset = samples->offset,
@@ -154,8 +141,10 @@ static json_t *training_info(const Progression *at, const StepReport *report, co
     const char *metric_name = t->settings->checkpointing.metric_name;
     json_t *info = json_object();
     json_object_set_new(info, "total_steps", json_integer(at->step));
-    json_object_set_new(info, "current_epoch", json_integer(at->step / t->task.steps_per_epoch));
-    json_object_set_new(info, "current_step", json_integer(at->step % t->task.steps_per_epoch));
+    json_object_set_new(info, "asked_questions", json_integer(at->position));
+    json_object_set_new(info, "current_epoch", json_integer(at->position / t->task.train_count));
+    json_object_set_new(info, "current_step",
+                        json_integer(at->position % t->task.train_count / t->task.prompts_per_batch));
     json_object_set_new(info, "consumed_samples", json_integer(at->consumed_samples));
     json_object_set_new(info, "total_valid_tokens", json_integer(at->total_valid_tokens));
     json_object_set_new(info, "model", json_string(t->model.path));
@@ -172,10 +161,9 @@ static json_t *training_info(const Progression *at, const StepReport *report, co
     return info;
 }
 
-static bool save(const Progression *at, const StepReport *report, const Trainer *t, Error *error) {
+static bool save(const Progression *at, const Trainer *t, Error *error) {
     const CheckpointOptions *options = &t->settings->checkpointing;
     double started = log_seconds();
-    json_t *info = training_info(at, report, t);
     StrBuf config = {0};
     explain_yaml(&config, t->settings);
     CheckpointSave checkpoint = {.folder = options->checkpoint_dir,
@@ -183,18 +171,17 @@ static bool save(const Progression *at, const StepReport *report, const Trainer 
                                  .shards = &t->shards,
                                  .architecture = t->model.architecture,
                                  .optimizer = options->save_optimizer,
-                                 .info = info,
+                                 .info = at->info,
                                  .config = config.text};
     bool good = checkpoint_save(&checkpoint, error) &&
                 checkpoint_retain(options->checkpoint_dir, options->keep_top_k, options->metric_name,
                                   options->higher_is_better, error);
-    bool ranked = !options->metric_name || json_object_get(info, options->metric_name);
+    bool ranked = !options->metric_name || json_object_get(at->info, options->metric_name);
     if (good)
         log_info("  checkpoint %s/step_%lld, %.1f s%s%s%s", options->checkpoint_dir, (long long)at->step,
                  log_seconds() - started, ranked ? "" : "; without ", ranked ? "" : options->metric_name,
                  ranked ? "" : " at this step it ranks last");
     strbuf_close(&config);
-    json_decref(info);
     return good;
 }
 
@@ -214,7 +201,7 @@ static bool read_info(Progression *at, const json_t *info, const Trainer *t, Err
                          "trained from another model (%s) than policy.model_name %s; choose another "
                          "checkpointing.checkpoint_dir",
                          model ? model : "which is not named", t->model.path);
-    if (!read_count(&total, info, "total_steps", error) ||
+    if (!read_count(&total, info, "total_steps", error) || !read_count(&at->position, info, "asked_questions", error) ||
         !read_count(&at->consumed_samples, info, "consumed_samples", error) ||
         !read_count(&at->total_valid_tokens, info, "total_valid_tokens", error))
         return false;
@@ -267,6 +254,11 @@ static bool resume(Progression *at, Trainer *t, Error *error) {
 
 // --- the algorithm ----------------------------------------------------------------------------------------------------
 
+// Rollouts that the questions are enough for.
+static int64_t questions_left(const Progression *at, const Trainer *t) {
+    return (experience_questions(t) - at->position) / t->task.prompts_per_batch;
+}
+
 static bool validation_due(const GrpoOptions *grpo, int64_t step, int64_t last) {
     bool periodic = grpo->val_period > 0 && step % grpo->val_period == 0 && step >= grpo->val_start_at;
     return periodic || (grpo->val_at_end && step == last);
@@ -276,31 +268,35 @@ static bool checkpoint_due(const CheckpointOptions *options, int64_t step, int64
     return options->enabled && (step == last || (options->save_period > 0 && step % options->save_period == 0));
 }
 
-static bool one_step(Progression *at, Trainer *t, int64_t last, Arena *arena, Error *error) {
+// *over: the questions ended before the step was full, and it was not made.
+static bool one_step(Progression *at, bool *over, Trainer *t, int64_t last, Arena *arena, Error *error) {
     const Settings *s = t->settings;
-    Samples samples;
-    StepReport report = {.step = at->step + 1, .last_step = last, .samples = &samples};
+    Experience experience;
+    Samples *samples = &experience.samples;
+    StepReport report = {.step = at->step + 1, .last_step = last, .samples = samples};
     double started = log_seconds();
+    bool complete;
     ledger_reset_peaks(&t->ops.device.ledger);
     report.lr = optimizer_learning_rate(&s->scheduler, s->optimizer.lr, at->step);
 
-    if (!rollout(&report, &samples, t, arena, error)) return false;
-    double scoring = log_seconds();
-    task_reward(&t->task, &samples, false, arena);
-    report.times.reward = log_seconds() - scoring;
-    report.sample_mask = loss_samples(&samples, &s->grpo, arena);
-    float *mask = loss_mask(&samples, report.sample_mask, arena);
-    if (!reference_logprobs(&report, &samples, t, mask, arena, error) ||
-        !advantages(&report, &samples, t, mask, arena, error))
+    if (!experience_collect(&experience, &complete, t, report.step, &at->position, arena, error)) return false;
+    *over = !complete;
+    if (*over) return true;
+    report.collected = experience.counts;
+    report.sample_mask = loss_samples(samples, &s->grpo, arena);
+    float *mask = loss_mask(samples, report.sample_mask, arena);
+    if (!reference_logprobs(&report, samples, t, mask, arena, error) ||
+        !advantages(&report, samples, t, mask, arena, error))
         return false;
-    training(&report, &samples, mask, t);
+    training(&report, samples, mask, t);
     double refit = log_seconds();
     trainer_refit(t);
     report.times.refit = log_seconds() - refit;
 
     at->step++;
-    at->consumed_samples += samples.count;
+    at->consumed_samples += experience.counts.generated;
     at->total_valid_tokens += report.valid_tokens;
+    if (questions_left(at, t) < 1) last = at->step;
     if (validation_due(&s->grpo, at->step, last) && !validate_policy(&report.validation, t, at->step, error))
         return false;
     report.times.total = log_seconds() - started;
@@ -309,7 +305,10 @@ static bool one_step(Progression *at, Trainer *t, int64_t last, Arena *arena, Er
     if (!step_log_write(&report, t, left, error) || !step_log_validation(&report.validation, at->step, t, error) ||
         !step_log_samples(&report, t, error))
         return false;
-    bool good = !checkpoint_due(&s->checkpointing, at->step, last) || save(at, &report, t, error);
+    json_decref(at->info);
+    at->info = training_info(at, &report, t);
+    at->saved = checkpoint_due(&s->checkpointing, at->step, last);
+    bool good = !at->saved || save(at, t, error);
     at->seconds += log_seconds() - started;
     return good;
 }
@@ -333,27 +332,48 @@ static void show_run(const Trainer *t) {
              dtype_name(t->walk.options.policy.output), team_size(t->ops.team), t->ops.isa);
 }
 
+// The last step that the recipe asks for; dynamic sampling may need several rollouts for one.
+static int64_t last_step(const Progression *at, const Trainer *t) {
+    int64_t possible = at->step + questions_left(at, t);
+    return possible < t->settings->grpo.max_num_steps ? possible : t->settings->grpo.max_num_steps;
+}
+
+// The questions ended within a step: the last whole one is the run's last.
+static bool finish_early(const Progression *at, Trainer *t, Error *error) {
+    const Settings *s = t->settings;
+    Validation validation = {0};
+    log_warn("the questions are over before step %lld is full; grpo.max_num_epochs: %lld", (long long)at->step + 1,
+             (long long)s->grpo.max_num_epochs);
+    if (!at->info) return true;
+    if (s->grpo.val_at_end && !validation_due(&s->grpo, at->step, -1) &&
+        (!validate_policy(&validation, t, at->step, error) || !step_log_validation(&validation, at->step, t, error)))
+        return false;
+    return at->saved || !s->checkpointing.enabled || save(at, t, error);
+}
+
 bool grpo_train(Trainer *t, Error *error) {
     const GrpoOptions *grpo = &t->settings->grpo;
     Progression at = {0};
     Arena arena = {0};
-    int64_t last = grpo->max_num_steps, all_epochs = grpo->max_num_epochs * t->task.steps_per_epoch;
-    if (all_epochs < last) last = all_epochs;
     if (!check_metric(t, error) || !resume(&at, t, error) ||
         !step_log_resume(t->settings->logger.log_dir, at.step, error))
         return false;
+    int64_t last = last_step(&at, t);
     show_run(t);
     if (at.step >= last) log_info("nothing left to do: step %lld of %lld", (long long)at.step, (long long)last);
     trainer_refit(t);
-    bool good = true;
+    bool good = true, over = false;
     if (at.step == 0 && grpo->val_at_start) {
         Validation first = {0};
         good = validate_policy(&first, t, 0, error) && step_log_validation(&first, 0, t, error);
     }
-    while (good && at.step < last) {
-        good = one_step(&at, t, last, &arena, error);
+    while (good && !over && at.step < last) {
+        good = one_step(&at, &over, t, last, &arena, error);
+        last = last_step(&at, t);
         arena_reset(&arena);
     }
+    if (good && over) good = finish_early(&at, t, error);
+    json_decref(at.info);
     arena_close(&arena);
     return good;
 }

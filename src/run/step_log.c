@@ -15,17 +15,19 @@ static void put(json_t *line, const char *name, double value) {
 // Sums over the answers of a step; advantages over their tokens, as in NeMo-RL.
 typedef struct AnswerStats {
     double reward, reward_square, answer_tokens, prompt_tokens, truncated, longest, tokens;
-    double advantage, advantage_min, advantage_max, baseline_zero, baseline_one, masked, nan;
+    double advantage, advantage_min, advantage_max, baseline_zero, baseline_one, masked, nan, scored, shortest,
+        terminated_tokens;
 } AnswerStats;
 
 static AnswerStats answer_stats(const StepReport *report) {
     const Samples *s = report->samples;
-    AnswerStats a = {.advantage_min = INFINITY, .advantage_max = -INFINITY};
+    AnswerStats a = {.advantage_min = INFINITY, .advantage_max = -INFINITY, .shortest = INFINITY};
     for (int64_t b = 0; b < s->count; b++) {
         double reward = (double)s->reward[b], length = (double)(s->offset[b + 1] - s->offset[b] - s->prompt_length[b]);
-        a.reward += reward, a.reward_square += reward * reward;
+        if (s->valid[b] != 0) a.reward += reward, a.reward_square += reward * reward, a.scored++;
         a.answer_tokens += length, a.prompt_tokens += (double)s->prompt_length[b];
-        a.longest = fmax(a.longest, length);
+        a.longest = fmax(a.longest, length), a.shortest = fmin(a.shortest, length);
+        if (s->finish[b] != FINISH_LENGTH) a.terminated_tokens += length;
         a.truncated += s->finish[b] == FINISH_LENGTH;
         a.nan += s->finish[b] == FINISH_NAN;
         for (int64_t t = s->offset[b] + s->prompt_length[b]; t < s->offset[b + 1]; t++) {
@@ -76,12 +78,19 @@ static void put_losses(json_t *line, const UpdateResult *u, const LossOptions *o
     if (options->truncated_importance_sampling_type) put(line, "train/is_oob_ratio", m->is_oob_ratio);
 }
 
-static void put_rollout(json_t *line, const StepReport *r, const AnswerStats *a) {
+static void put_rollout(json_t *line, const StepReport *r, const AnswerStats *a, bool dynamic) {
     double B = (double)r->samples->count;
-    double mean = a->reward / B, variance = B > 1 ? (a->reward_square - B * mean * mean) / (B - 1) : 0;
-    put(line, "train/reward", mean);
+    double mean = a->reward / a->scored, n = a->scored;
+    double variance = n > 1 ? (a->reward_square - n * mean * mean) / (n - 1) : 0;
+    put(line, "train/reward", r->collected.reward);
+    if (dynamic) {
+        put(line, "train/filtered_reward", mean);
+        put(line, "train/dynamic_sampling_num_gen_batches", (double)r->collected.gen_batches);
+        put(line, "train/dynamic_sampling_num_discarded_valid_samples", (double)r->collected.discarded);
+    }
+    put(line, "train/unscored_samples", (double)r->collected.unscored);
     put(line, "train/reward_std", sqrt(fmax(variance, 0)));
-    put(line, "train/frac_reward_zero_std", (double)r->groups.equal / (double)r->groups.groups);
+    put(line, "train/frac_reward_zero_std", (double)r->collected.groups.equal / (double)r->collected.groups.groups);
     double none = 100 * a->baseline_zero / B, all = 100 * a->baseline_one / B;
     put(line, "train/baseline_reward/pct_0", none);
     put(line, "train/baseline_reward/pct_1", all);
@@ -95,7 +104,9 @@ static void put_rollout(json_t *line, const StepReport *r, const AnswerStats *a)
     put(line, "train/natural_termination_rate", 1 - (a->truncated + a->nan) / B);
     put(line, "train/nan_samples", a->nan);
     put(line, "train/mean_gen_tokens_per_sample", a->answer_tokens / B);
+    put(line, "train/min_gen_tokens_per_sample", a->shortest);
     put(line, "train/max_gen_tokens_per_sample", a->longest);
+    put(line, "train/mean_terminated_tokens_per_sample", a->terminated_tokens / (B - a->truncated));
     put(line, "train/mean_total_tokens_per_sample", a->tokens / B);
     put(line, "train/num_mask_sample_filtered", a->masked);
 }
@@ -107,15 +118,17 @@ static void put_engine(json_t *line, const EngineCounts *counts) {
     put(line, "rollout/recomputed_tokens", (double)counts->recomputed_tokens);
 }
 
-static void put_times(json_t *line, const StepTimes *t, const AnswerStats *a, double B) {
+static void put_times(json_t *line, const StepReport *r, const AnswerStats *a, double B) {
+    const StepTimes *t = &r->times;
+    const ExperienceCounts *c = &r->collected;
     put(line, "timing/train/total_step_time", t->total);
     put(line, "timing/train/prepare_for_generation/total", t->refit);
-    put(line, "timing/train/generation", t->generation);
-    put(line, "timing/train/reward_calculation", t->reward);
+    put(line, "timing/train/generation", c->generation_seconds);
+    put(line, "timing/train/reward_calculation", c->reward_seconds);
     put(line, "timing/train/policy_and_reference_logprobs", t->logprob);
     put(line, "timing/train/advantage_calculation", t->advantage);
     put(line, "timing/train/policy_training", t->training);
-    put(line, "performance/generation_tokens_per_sec", a->answer_tokens / t->generation);
+    put(line, "performance/generation_tokens_per_sec", (double)c->rollout.answer_tokens / c->generation_seconds);
     put(line, "performance/policy_training_tokens_per_sec", a->tokens / t->training);
     put(line, "performance/tokens_per_sec", a->tokens / t->total);
     put(line, "performance/samples_per_sec", B / t->total);
@@ -158,14 +171,16 @@ static void print_line(const StepReport *r, const AnswerStats *a, const Ledger *
     StrBuf text = {0};
     int width = snprintf(NULL, 0, "%lld", (long long)r->last_step);
     strbuf_format(&text, "step %*lld/%lld  reward %.3f  loss %+.4f  kl %.4f  entropy %.2f  grad %.2f  lr %.1e", width,
-                  (long long)r->step, (long long)r->last_step, a->reward / B, m->loss, m->kl_penalty, m->approx_entropy,
-                  r->update.grad_norm, r->lr);
+                  (long long)r->step, (long long)r->last_step, r->collected.reward, m->loss, m->kl_penalty,
+                  m->approx_entropy, r->update.grad_norm, r->lr);
     strbuf_format(&text, "  length %.1f  cut %.0f%%  mismatch %g", a->answer_tokens / B, 100 * a->truncated / B,
                   r->max_abs_logprob_error);
-    strbuf_format(&text, "  gen %.0f train %.0f tok/s  %.1f s  peak %.2f GiB", a->answer_tokens / r->times.generation,
+    strbuf_format(&text, "  gen %.0f train %.0f tok/s  %.1f s  peak %.2f GiB",
+                  (double)r->collected.rollout.answer_tokens / r->collected.generation_seconds,
                   a->tokens / r->times.training, r->times.total, (double)ledger->peak.total / 0x1p30);
     put_left(&text, seconds_left);
-    if (r->groups.equal == r->groups.groups) strbuf_puts(&text, "  (equal rewards in every group: nothing to learn)");
+    if (r->collected.groups.equal == r->collected.groups.groups)
+        strbuf_puts(&text, "  (equal rewards in every group: nothing to learn)");
     log_info("%s", text.text);
     strbuf_close(&text);
 }
@@ -174,12 +189,12 @@ static void print_line(const StepReport *r, const AnswerStats *a, const Ledger *
 static json_t *step_metrics(const StepReport *r, const AnswerStats *a, const Trainer *t) {
     json_t *line = json_object();
     json_object_set_new(line, "step", json_integer(r->step));
-    put_rollout(line, r, a);
-    put_engine(line, &r->rollout);
+    put_rollout(line, r, a, t->settings->grpo.use_dynamic_sampling);
+    put_engine(line, &r->collected.rollout);
     put(line, "train/lr", r->lr);
     put(line, "train/max_abs_logprob_error", r->max_abs_logprob_error);
     put_losses(line, &r->update, &t->settings->loss_fn);
-    put_times(line, &r->times, a, (double)r->samples->count);
+    put_times(line, r, a, (double)r->samples->count);
     put_memory(line, &t->ops.device.ledger);
     return line;
 }

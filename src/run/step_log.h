@@ -1,16 +1,16 @@
 // What a training step tells: one line on the console, one object in metrics.jsonl with NeMo-RL's names (reference section
 // 4.4), the samples with their rewards in train_data_step<N>.jsonl.
 #pragma once
+#include "run/experience.h"
 #include "run/trainer.h"
 #include "run/validate.h"
-#include "train/reward_groups.h"
 #include "train/update.h"
 
 #include <jansson.h>
 
 // Seconds of the phases of a step. A checkpoint is written when all else is, its time is told on the console only.
 typedef struct StepTimes {
-    double total, refit, generation, reward, logprob, advantage, training;
+    double total, refit, logprob, advantage, training;
 } StepTimes;
 
 typedef struct StepReport {
@@ -21,8 +21,7 @@ typedef struct StepReport {
     UpdateResult update;      // of all optimizer steps of this rollout (update_average)
     int64_t valid_tokens;     // with loss, over all optimizer steps
     double lr, max_abs_logprob_error;
-    RewardGroupCounts groups; // those whose rewards were all equal have no gradient
-    EngineCounts rollout;
+    ExperienceCounts collected;
     StepTimes times;
     Validation validation;
 } StepReport;

@@ -1,5 +1,6 @@
 #include "run/task.h"
 
+#include <math.h>
 #include <string.h>
 
 bool task_open(Task *task, const Settings *settings, const LoadedModel *model, Error *error) {
@@ -10,14 +11,15 @@ bool task_open(Task *task, const Settings *settings, const LoadedModel *model, E
     if (!task->reward) return error_prefix(error, "data.train.env_name: ");
     task->train_count = arithmetic_count(&task->questions, ARITHMETIC_TRAIN);
     task->validation_count = arithmetic_count(&task->questions, ARITHMETIC_HELD_OUT);
-    task->prompts_per_step = settings->grpo.num_prompts_per_step;
-    task->steps_per_epoch = task->train_count / task->prompts_per_step;
+    task->prompts_per_batch = settings_prompts_per_batch(settings);
     if (task->train_count > INT32_MAX)
         return error_set(error, "data.train: %lld questions; at most %d can be numbered", (long long)task->train_count,
                          INT32_MAX);
-    if (!task->steps_per_epoch)
-        return error_set(error, "grpo.num_prompts_per_step: %lld, but data.train has only %lld questions",
-                         (long long)task->prompts_per_step, (long long)task->train_count);
+    if (task->prompts_per_batch > task->train_count)
+        return error_set(error, "grpo.num_prompts_per_step: %lld%s, but data.train has only %lld questions",
+                         (long long)task->prompts_per_batch,
+                         settings->grpo.use_dynamic_sampling ? " with grpo.batch_multiplier" : "",
+                         (long long)task->train_count);
     int64_t room = settings->generation.max_length; // at most policy.max_total_sequence_length
     task->max_prompt_length = room - 1 < data->max_input_seq_length ? room - 1 : data->max_input_seq_length;
     return true;
@@ -64,14 +66,13 @@ static bool request(const Task *task, EngineRequest *request, bool held_out, int
     return good;
 }
 
-bool task_train_requests(const Task *task, EngineRequest **requests, int64_t step, int32_t samples, Arena *arena,
-                         Error *error) {
-    int64_t epoch = (step - 1) / task->steps_per_epoch, batch = (step - 1) % task->steps_per_epoch;
-    *requests = arena_array(arena, EngineRequest, task->prompts_per_step);
-    for (int64_t p = 0; p < task->prompts_per_step; p++) {
-        int64_t position = batch * task->prompts_per_step + p;
-        int64_t index = task->shuffle ? arithmetic_train_index(&task->questions, epoch, position) : position;
-        if (!request(task, &(*requests)[p], false, index, p, samples, arena, error)) return false;
+bool task_train_requests(const Task *task, EngineRequest **requests, int64_t position, int64_t first_prompt,
+                         int32_t samples, Arena *arena, Error *error) {
+    *requests = arena_array(arena, EngineRequest, task->prompts_per_batch);
+    for (int64_t p = 0; p < task->prompts_per_batch; p++) {
+        int64_t epoch = (position + p) / task->train_count, index = (position + p) % task->train_count;
+        if (task->shuffle) index = arithmetic_train_index(&task->questions, epoch, index);
+        if (!request(task, &(*requests)[p], false, index, first_prompt + p, samples, arena, error)) return false;
     }
     return true;
 }
@@ -93,6 +94,6 @@ void task_reward(const Task *task, Samples *samples, bool held_out, Arena *arena
         arithmetic_question(&task->questions, held_out ? ARITHMETIC_HELD_OUT : ARITHMETIC_TRAIN, samples->question[b],
                             question, &answer);
         samples->reward[b] = task->reward->function(samples->text[b], strlen(samples->text[b]), answer);
-        samples->valid[b] = samples->finish[b] != FINISH_NAN;
+        samples->valid[b] = samples->finish[b] != FINISH_NAN && !isnan(samples->reward[b]);
     }
 }

@@ -15,7 +15,7 @@ static int64_t smaller(int64_t a, int64_t b) {
 // No more seats, and pages for them, than the answers of a step or of a validation take.
 static GenerationOptions engine_options(const Settings *s) {
     GenerationOptions options = s->generation;
-    int64_t answers = s->grpo.num_prompts_per_step * s->grpo.num_generations_per_prompt; // both at most 1e6
+    int64_t answers = settings_prompts_per_batch(s) * s->grpo.num_generations_per_prompt; // at most 1e18
     if (settings_validates(s)) answers = larger(answers, s->grpo.val_batch_size);
     options.max_sequences = smaller(options.max_sequences, answers);
     return options;

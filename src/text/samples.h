@@ -3,6 +3,7 @@
 #pragma once
 #include "base/arena.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 // How an answer ended.
@@ -32,3 +33,8 @@ typedef struct Samples {
     float *valid;               // [B] 1, or 0: the sample takes part in no statistic and no loss
     float *advantage;           // [tokens]
 } Samples;
+
+// Adds the samples of `from` for which keep[b] to the pool (zero-initialised: empty), in order, at most `most` of them, with
+// every column that `from` has; both must have the same. The pool's arrays are the arena's. Returns how many of those to be
+// kept were left over.
+int64_t samples_append(Samples *pool, const Samples *from, const bool *keep, int64_t most, Arena *arena);
