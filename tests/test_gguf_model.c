@@ -103,7 +103,7 @@ static void expect_bad(const char *what, bool opened, const Error *error, const 
 
 typedef struct Options {
     const char *family, *skip_key, *skip_tensor;
-    bool biases, head;
+    bool biases, norms, head;
 } Options;
 
 static void add_weights(GgufBuild *b, const char *name, const Options *o, uint64_t cols, uint64_t rows) {
@@ -117,6 +117,20 @@ static void add_size(GgufBuild *b, const Options *o, const char *key, uint32_t v
     char full[64];
     snprintf(full, sizeof full, "%s.%s", o->family, key);
     if (!o->skip_key || strcmp(o->skip_key, full) != 0) gguf_build_u32(b, full, value);
+}
+
+static void add_block(GgufBuild *b, const Options *o, int layer) {
+    static const struct {
+        const char *name;
+        uint64_t cols, rows;
+    } weights[] = {{"attn_q", 8, 8},      {"attn_k", 8, 4},    {"attn_v", 8, 4},
+                   {"attn_output", 8, 8}, {"ffn_gate", 8, 12}, {"ffn_up", 8, 12},
+                   {"ffn_down", 12, 8},   {"attn_norm", 8, 0}, {"ffn_norm", 8, 0}};
+    for (size_t i = 0; i < sizeof weights / sizeof *weights; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%d.%s.weight", layer, weights[i].name);
+        add_weights(b, name, o, weights[i].cols, weights[i].rows);
+    }
 }
 
 // One layer, hidden size 8, two heads of 4 and one for keys and values, vocabulary of 6.
@@ -141,15 +155,11 @@ static void add_model(GgufBuild *b, Options o) {
     add_weights(b, "token_embd.weight", &o, 8, 6);
     add_weights(b, "output_norm.weight", &o, 8, 0);
     if (o.head) add_weights(b, "output.weight", &o, 8, 6);
-    add_weights(b, "blk.0.attn_q.weight", &o, 8, 8);
-    add_weights(b, "blk.0.attn_k.weight", &o, 8, 4);
-    add_weights(b, "blk.0.attn_v.weight", &o, 8, 4);
-    add_weights(b, "blk.0.attn_output.weight", &o, 8, 8);
-    add_weights(b, "blk.0.ffn_gate.weight", &o, 8, 12);
-    add_weights(b, "blk.0.ffn_up.weight", &o, 8, 12);
-    add_weights(b, "blk.0.ffn_down.weight", &o, 12, 8);
-    add_weights(b, "blk.0.attn_norm.weight", &o, 8, 0);
-    add_weights(b, "blk.0.ffn_norm.weight", &o, 8, 0);
+    add_block(b, &o, 0);
+    if (o.norms) {
+        add_weights(b, "blk.0.attn_q_norm.weight", &o, 4, 0);
+        add_weights(b, "blk.0.attn_k_norm.weight", &o, 4, 0);
+    }
     if (!o.biases) return;
     add_weights(b, "blk.0.attn_q.bias", &o, 8, 0);
     add_weights(b, "blk.0.attn_k.bias", &o, 4, 0);
@@ -196,6 +206,39 @@ static void test_architecture_by_keys(void **state) {
     assert_true(a.family == MODEL_QWEN2 && !a.tied_head && a.qkv_bias && a.rope.theta == 1e6);
     assert_true(a.rope.scaling == ROPE_LINEAR && a.rope.factor == 4);
     assert_true(a.bos_id == 4 && a.eos_count == 2 && a.eos_ids[0] == 5 && a.eos_ids[1] == 3);
+
+    b = (GgufBuild){0};
+    add_model(&b, (Options){.family = "qwen3", .norms = true});
+    gguf_build_text(&b, "qwen3.rope.scaling.type", "yarn");
+    gguf_build_f32(&b, "qwen3.rope.scaling.factor", 4);
+    gguf_build_u32(&b, "qwen3.rope.scaling.original_context_length", 16);
+    gguf_build_f32(&b, "qwen3.rope.scaling.yarn_beta_fast", 24);
+    a = good_model(&b);
+    assert_true(a.family == MODEL_QWEN3 && a.qk_norm && !a.qkv_bias && a.tied_head);
+    assert_true(a.rope.scaling == ROPE_YARN && a.rope.factor == 4 && a.rope.original_max_positions == 16);
+    assert_true(a.rope.beta_fast == 24 && a.rope.beta_slow == 1 && a.rope.truncate);
+    assert_true(a.rope.attention_factor == rotary_yarn_attention(4));
+
+    const char *const names[] = {"llama", "mistral"};
+    for (int i = 0; i < 2; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "%s.attention.sliding_window", names[i]);
+        b = (GgufBuild){0};
+        add_model(&b, (Options){.family = names[i], .head = true});
+        gguf_build_u32(&b, key, 16);
+        a = good_model(&b);
+        assert_true(a.family == MODEL_MISTRAL && layer_kinds_window(&a.layers, 0) == 16);
+    }
+
+    b = (GgufBuild){0};
+    add_model(&b, (Options){.family = "smollm3", .skip_key = "smollm3.block_count"});
+    gguf_build_u32(&b, "smollm3.block_count", 4);
+    for (int i = 1; i < 4; i++) add_block(&b, &(Options){.family = "smollm3"}, i);
+    a = good_model(&b);
+    for (int i = 0; i < 4; i++) assert_int_equal(layer_set_has(&a.layers.unrotated, i), i == 3);
+    assert_true(gguf_model_interleaved(MODEL_SMOLLM3, PARAMETER_K) &&
+                gguf_model_interleaved(MODEL_MISTRAL, PARAMETER_Q));
+    assert_true(!gguf_model_interleaved(MODEL_QWEN3, PARAMETER_Q) && !gguf_model_interleaved(MODEL_LLAMA, PARAMETER_V));
 }
 
 static void test_models_that_lack_or_exceed(void **state) {
@@ -243,9 +286,10 @@ static void test_options_not_computed_are_refused(void **state) {
         const char *second;
     } cases[] = {
         {"llama.expert_count", NULL, 8, "not supported"},
-        {"llama.attention.sliding_window", NULL, 16, "not supported"},
+        {"llama.attention.sliding_window", NULL, 16, "an integer"},
+        {"llama.attention.sliding_window_pattern", NULL, 2, "not supported"},
         {"llama.rope.dimension_count", NULL, 2, "integer"},
-        {"llama.rope.scaling.type", "yarn", 0, "linear"},
+        {"llama.rope.scaling.type", "spiral", 0, "linear, yarn"},
         {"llama.rope.freq_base", NULL, -5, "rope_theta is -5"},
         {"llama.rope.freq_base", "x", 0, "a number"},
         {"llama.rope.scaling.factor", NULL, 0, "factor is 0"},
@@ -281,7 +325,22 @@ static void test_options_not_computed_are_refused(void **state) {
         gguf_build_u32(&b, integers[i].key, integers[i].value);
         bad_model(&b, integers[i].first, integers[i].second);
     }
+    static const char *const factors[] = {"attn_factor", "yarn_attn_factor", "yarn_ext_factor"};
+    for (int i = 0; i < 3; i++) {
+        GgufBuild b = {0};
+        char key[64];
+        snprintf(key, sizeof key, "llama.rope.scaling.%s", factors[i]);
+        add_model(&b, (Options){0});
+        gguf_build_text(&b, "llama.rope.scaling.type", "yarn");
+        gguf_build_f32(&b, "llama.rope.scaling.factor", 4);
+        gguf_build_f32(&b, key, 0.75f);
+        bad_model(&b, key, "is 0.75, expected 1");
+    }
     GgufBuild b = {0};
+    add_model(&b, (Options){.family = "qwen3", .norms = true});
+    gguf_build_u32(&b, "qwen3.attention.sliding_window", 16);
+    bad_model(&b, "qwen3.attention.sliding_window is 16", "not supported");
+    b = (GgufBuild){0};
     add_model(&b, (Options){.skip_key = "llama.block_count"});
     gguf_build_u32(&b, "llama.block_count", ~0u);
     bad_model(&b, "num_hidden_layers is 4294967295", "4096");
@@ -295,12 +354,14 @@ static void test_options_not_computed_are_refused(void **state) {
     bad_model(&b, "llama.attention.causal is false", "not supported");
 }
 
-// As convert_hf_to_gguf.py computes them for Llama 3.2: factor 32, low 1, high 4, 8192 positions. Head of 64.
-static void llama3_divisors(float out[32]) {
+// As convert_hf_to_gguf.py computes them for Llama 3. Head of 64, theta 500000.
+static void llama3_divisors(float out[32], double factor, double low, double high, double original) {
     for (int i = 0; i < 32; i++) {
         double wavelength = 2 * M_PI * pow(500000, i / 32.0);
-        double smooth = (8192 / wavelength - 1) / 3;
-        out[i] = wavelength < 2048 ? 1 : wavelength > 8192 ? 32 : (float)(1 / ((1 - smooth) / 32 + smooth));
+        double smooth = (original / wavelength - low) / (high - low);
+        out[i] = wavelength < original / high  ? 1
+                 : wavelength > original / low ? (float)factor
+                                               : (float)(1 / ((1 - smooth) / factor + smooth));
     }
 }
 
@@ -330,19 +391,29 @@ static void add_wide_model(GgufBuild *b, const float divisors[32]) {
 
 static void test_llama3_scaling_is_recognised(void **state) {
     (void)state;
+    // Factor, low, high, original; then high and original for low = 1.
+    static const double cases[][6] = {{32, 1, 4, 8192, 4, 8192},
+                                      {8, 2, 8, 1000, 4, 500},
+                                      {16, 1, 6, 300, 6, 300},
+                                      {2, 1, 2.5, 77, 2.5, 77}};
     float divisors[32];
-    llama3_divisors(divisors);
-    GgufBuild b = {0};
-    add_wide_model(&b, divisors);
-    Architecture a = good_model(&b);
-    assert_int_equal(a.rope.scaling, ROPE_LLAMA3);
-    assert_true(a.rope.factor == 32 && a.rope.low_freq_factor == 1 && a.rope.high_freq_factor == 4);
-    assert_true(a.rope.original_max_positions == 8192);
-    float scaled[32], plain[32];
-    rotary_inv_freq(&a.rope, a.head_dim, scaled);
-    a.rope.scaling = ROPE_PLAIN;
-    rotary_inv_freq(&a.rope, a.head_dim, plain);
-    for (int i = 0; i < 32; i++) assert_true(fabsf(plain[i] / divisors[i] - scaled[i]) < 1e-6f * scaled[i]);
+    for (int k = 0; k < 4; k++) {
+        llama3_divisors(divisors, cases[k][0], cases[k][1], cases[k][2], cases[k][3]);
+        GgufBuild b = {0};
+        add_wide_model(&b, divisors);
+        Architecture a = good_model(&b);
+        assert_int_equal(a.rope.scaling, ROPE_LLAMA3);
+        assert_true(a.rope.factor == cases[k][0] && a.rope.low_freq_factor == 1);
+        assert_true(fabs(a.rope.high_freq_factor - cases[k][4]) < 1e-4);
+        assert_true(fabs(a.rope.original_max_positions - cases[k][5]) < 1e-3);
+        float scaled[32], plain[32];
+        rotary_inv_freq(&a.rope, a.head_dim, scaled);
+        a.rope.scaling = ROPE_PLAIN;
+        rotary_inv_freq(&a.rope, a.head_dim, plain);
+        for (int i = 0; i < 32; i++) assert_true(fabsf(plain[i] / divisors[i] - scaled[i]) < 2e-6f * scaled[i]);
+    }
+    GgufBuild b;
+    llama3_divisors(divisors, 32, 1, 4, 8192);
     divisors[16] *= 1.01f;
     b = (GgufBuild){0};
     add_wide_model(&b, divisors);

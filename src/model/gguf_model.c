@@ -34,14 +34,15 @@ void gguf_model_name(char name[64], const Parameter *parameter) {
 }
 
 bool gguf_model_interleaved(ModelFamily family, ParameterRole role) {
-    return family == MODEL_LLAMA && (role == PARAMETER_Q || role == PARAMETER_K);
+    bool turned = family == MODEL_LLAMA || family == MODEL_MISTRAL || family == MODEL_SMOLLM3;
+    return turned && (role == PARAMETER_Q || role == PARAMETER_K);
 }
 
 bool gguf_model_extra(const char *name) {
     return !strcmp(name, "rope_freqs.weight");
 }
 
-// Reads keys below the family's name: "llama." or "qwen2.".
+// Reads keys below the architecture's name: "llama.", "qwen2.".
 typedef struct Reader {
     const Gguf *file;
     const char *family;
@@ -69,7 +70,7 @@ static bool real_or(double *out, Reader *reader, const char *key, double fallbac
 }
 
 // Options of relatives of the two families; 0 says "not used".
-static bool refuse_unsupported(Reader *reader, int64_t max_positions, Error *error) {
+static bool refuse_unsupported(Reader *reader, Error *error) {
     static const char *const keys[] = {
         "expert_count",
         "logit_scale",
@@ -78,6 +79,8 @@ static bool refuse_unsupported(Reader *reader, int64_t max_positions, Error *err
         "attention.scale",
         "attn_logit_softcapping",
         "final_logit_softcapping",
+        "attention.sliding_window_pattern",
+        "rope.scaling.yarn_log_multiplier",
     };
     double value;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
@@ -85,10 +88,6 @@ static bool refuse_unsupported(Reader *reader, int64_t max_positions, Error *err
         if (value != 0)
             return error_set(error, "%s: key %s is %g: not supported", reader->file->path, reader->key, value);
     }
-    if (!real_or(&value, reader, "attention.sliding_window", 0, error)) return false;
-    if (value != 0 && value < (double)max_positions)
-        return error_set(error, "%s: key %s is %g: sliding windows are not supported", reader->file->path, reader->key,
-                         value);
     bool causal;
     if (!gguf_flag_or(&causal, reader->file, full_key(reader, "attention.causal"), true, error)) return false;
     if (!causal) return error_set(error, "%s: key %s is false: not supported", reader->file->path, reader->key);
@@ -97,6 +96,23 @@ static bool refuse_unsupported(Reader *reader, int64_t max_positions, Error *err
     return parts <= 1 ||
            error_set(error, "%s: key split.count is %" PRId64 ": join the parts first (llama-gguf-split --merge)",
                      reader->file->path, parts);
+}
+
+// The files of Mistral's models say "llama" and, where they have one, sliding_window, which holds for all layers. llama.cpp's
+// SmolLM3 leaves every fourth layer unrotated, whatever the file.
+static bool read_layers(Architecture *architecture, Reader *reader, Error *error) {
+    LayerKinds *layers = &architecture->layers;
+    int64_t window;
+    if (architecture->family == MODEL_SMOLLM3) layer_kinds_skip(&layers->unrotated, architecture->layer_count, 4);
+    if (!integer_or(&window, reader, "attention.sliding_window", 0, error)) return false;
+    if (window == 0 || window >= architecture->max_positions) return true;
+    if (window < 0 || (architecture->family != MODEL_LLAMA && architecture->family != MODEL_MISTRAL))
+        return error_set(error, "%s: key %s is %" PRId64 ": not supported in this architecture", reader->file->path,
+                         reader->key, window);
+    architecture->family = MODEL_MISTRAL;
+    layers->window = window;
+    for (int64_t i = 0; i < architecture->layer_count; i++) layer_set_add(&layers->windowed, i);
+    return true;
 }
 
 // What convert_hf_to_gguf.py writes for Llama 3: each frequency's divisor.
@@ -108,12 +124,42 @@ static double llama3_divisor(const RopeOptions *rope, double frequency) {
     return 1 / ((1 - smooth) / rope->factor + smooth);
 }
 
-// The divisors follow from four numbers of config.json, of which only the factor differs between the models there are: it is the
-// last divisor, and the others confirm it.
+// A number of config.json from a computed one: whole when it nearly is.
+static double nearly_whole(double x) {
+    return fabs(x - round(x)) <= 1e-3 * fabs(x) ? round(x) : x;
+}
+
+// The divisors follow from four numbers of config.json, of which the scale of low, high and original positions is free: low is 1.
+// The last divisor is the factor. Between 1 and the factor, smooth is (original / wavelength − 1) / (high − 1): two such
+// divisors give both; with one, high is Llama 3's 4; with none, any number of positions between the two ends will do.
+static void fit_llama3(RopeOptions *rope, const float *divisors, int64_t half) {
+    double turns[2] = {0}, smooth[2] = {0}, wavelength = 0;
+    int blended = 0; // the first and the last one that are
+    rope->factor = (double)divisors[half - 1];
+    rope->low_freq_factor = 1;
+    rope->high_freq_factor = 4;
+    for (int64_t i = 0; i < half; i++) {
+        double divisor = (double)divisors[i], frequency = pow(rope->theta, -(double)i / (double)half);
+        bool stretched = divisor >= rope->factor * (1 - 1e-6);
+        if (stretched && wavelength == 0) wavelength = 2 * M_PI / frequency;
+        if (stretched || divisor <= 1 + 1e-6) continue;
+        int at = blended ? 1 : 0;
+        turns[at] = frequency / (2 * M_PI);
+        smooth[at] = (1 / divisor - 1 / rope->factor) / (1 - 1 / rope->factor);
+        blended++;
+    }
+    if (blended > 1) {
+        double slope = (smooth[0] - smooth[1]) / (turns[0] - turns[1]), high = 1 + 1 / (slope * turns[0] - smooth[0]);
+        rope->high_freq_factor = nearly_whole(high);
+    }
+    rope->original_max_positions =
+        blended ? nearly_whole((1 + smooth[0] * (rope->high_freq_factor - 1)) / turns[0]) : floor(wavelength);
+}
+
 static bool recognise_llama3(Architecture *architecture, Reader *reader, const GgufTensor *divisors, Error *error) {
     RopeOptions *rope = &architecture->rope;
     int64_t half = architecture->head_dim / 2;
-    float values[512];
+    float values[256];
     if (rope->scaling != ROPE_PLAIN || divisors->format != WEIGHT_F32 || divisors->rank != 1 ||
         divisors->shape[0] != half || half > (int64_t)(sizeof values / sizeof *values))
         return error_set(error,
@@ -121,11 +167,7 @@ static bool recognise_llama3(Architecture *architecture, Reader *reader, const G
                          reader->file->path, half);
     memcpy(values, divisors->data, sizeof *values * (size_t)half);
     rope->scaling = ROPE_LLAMA3;
-    rope->factor = (double)values[half - 1];
-    rope->low_freq_factor = 1;
-    rope->high_freq_factor = 4;
-    if (!real_or(&rope->original_max_positions, reader, "rope.scaling.original_context_length", 8192, error))
-        return false;
+    fit_llama3(rope, values, half);
     for (int64_t i = 0; i < half; i++) {
         double frequency = pow(rope->theta, -(double)(2 * i) / (double)architecture->head_dim);
         double expected = llama3_divisor(rope, frequency);
@@ -136,6 +178,26 @@ static bool recognise_llama3(Architecture *architecture, Reader *reader, const G
                          reader->file->path, i, (double)values[i], expected);
     }
     return true;
+}
+
+// llama.cpp's YaRN is that of Transformers with the attention factor that follows from the factor; the keys that would change
+// either are refused.
+static bool read_yarn(Architecture *architecture, Reader *reader, Error *error) {
+    static const char *const ones[] = {"rope.scaling.attn_factor", "rope.scaling.yarn_attn_factor",
+                                       "rope.scaling.yarn_ext_factor"};
+    RopeOptions *rope = &architecture->rope;
+    for (int i = 0; i < 3; i++) {
+        double value;
+        if (!real_or(&value, reader, ones[i], 1, error)) return false;
+        if (value != 1) return error_set(error, "%s: key %s is %g, expected 1", reader->file->path, reader->key, value);
+    }
+    rope->scaling = ROPE_YARN;
+    rope->truncate = true;
+    rope->attention_factor = rotary_yarn_attention(rope->factor);
+    return real_or(&rope->original_max_positions, reader, "rope.scaling.original_context_length",
+                   (double)architecture->max_positions, error) &&
+           real_or(&rope->beta_fast, reader, "rope.scaling.yarn_beta_fast", 32, error) &&
+           real_or(&rope->beta_slow, reader, "rope.scaling.yarn_beta_slow", 1, error);
 }
 
 static bool read_rope(Architecture *architecture, Reader *reader, Error *error) {
@@ -159,9 +221,11 @@ static bool read_rope(Architecture *architecture, Reader *reader, Error *error) 
         rope->scaling = ROPE_LINEAR;
     else if (!strcmp(type, "none"))
         rope->factor = 1;
-    else
-        return error_set(error, "%s: key %s is '%.100s'; supported are none, linear", reader->file->path, reader->key,
-                         type);
+    else if (strcmp(type, "yarn") != 0)
+        return error_set(error, "%s: key %s is '%.100s'; supported are none, linear, yarn", reader->file->path,
+                         reader->key, type);
+    else if (!read_yarn(architecture, reader, error))
+        return false;
     const GgufTensor *divisors = gguf_tensor(reader->file, "rope_freqs.weight");
     return !divisors || recognise_llama3(architecture, reader, divisors, error);
 }
@@ -227,12 +291,12 @@ bool gguf_model_architecture(Architecture *architecture, const Gguf *file, Error
     if (good && !reader.family) good = error_set(error, "%s: key general.architecture is missing", file->path);
     good = good && architecture_set_family(architecture, reader.family, file->path, "general.architecture", error) &&
            read_sizes(architecture, &reader, error) &&
-           refuse_unsupported(&reader, architecture->max_positions, error) && // before sizes are checked: clearer
+           refuse_unsupported(&reader, error) && // before sizes are checked: clearer
            read_ids(architecture, file, error);
     // Sizes are checked before the tables of rope are read by them.
     architecture->rope = (RopeOptions){.theta = 1, .factor = 1};
     good = good && architecture_check(architecture, file->path, error) && read_rope(architecture, &reader, error) &&
-           architecture_check(architecture, file->path, error);
+           read_layers(architecture, &reader, error) && architecture_check(architecture, file->path, error);
     arena_close(&arena);
     return good;
 }

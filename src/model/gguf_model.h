@@ -1,4 +1,4 @@
-// Llama and Qwen2 models in GGUF files: the architecture by metadata keys, and where a parameter lies. Names and orders are
+// Models of all families in GGUF files: the architecture by metadata keys, and where a parameter lies. Names and orders are
 // those that llama.cpp's convert_hf_to_gguf.py writes.
 #pragma once
 #include "model/architecture.h"
@@ -6,9 +6,9 @@
 #include "model/parameters.h"
 #include "text/tokenizer.h"
 
-// Reads general.architecture and the keys below "llama." or "qwen2.", the stop ids of the tokenizer, and from the tensors the
-// vocabulary's size (rows of token_embd.weight) and whether the head is tied (no output.weight). Llama 3's rope scaling is
-// recognised from the tensor rope_freqs.weight. Refuses what whet does not compute, naming key and value.
+// Reads general.architecture (Mistral's files say llama) and the keys below its name, the stop ids of the tokenizer, and from
+// the tensors the vocabulary's size (rows of token_embd.weight) and whether the head is tied (no output.weight). Llama 3's
+// rope scaling is recognised from the tensor rope_freqs.weight. Refuses what whet does not compute, naming key and value.
 bool gguf_model_architecture(Architecture *architecture, const Gguf *file, Error *error);
 
 // Name of the parameter's tensor: "blk.3.attn_q.weight".
