@@ -430,7 +430,7 @@ static void test_tokenizer_tables_that_lie(void **state) {
         const char *key, *text;
         const char *first;
     } cases[] = {
-        {"tokenizer.ggml.model", "llama", "tokenizer.ggml.model is 'llama'"},
+        {"tokenizer.ggml.model", "bert", "tokenizer.ggml.model is 'bert'"},
         {"tokenizer.ggml.pre", "no-such", "no-such"},
         {"tokenizer.ggml.tokens", "abc", "tokenizer.ggml.tokens is of type string"},
     };

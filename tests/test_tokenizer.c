@@ -32,7 +32,8 @@ static int32_t small_add(Small *small, const char *text, int32_t type) {
 
 // missing: a byte that gets no token, or -1.
 static void small_open(Small *small, const char *pre, int missing) {
-    *small = (Small){.tables = {.pre = pre, .bos_id = -1, .eos_id = -1, .pad_id = -1}};
+    *small = (Small){.tables = {.pre = pre, .bos_id = -1, .eos_id = -1, .pad_id = -1, .unknown_id = -1}};
+    small->tables.add_bos = small->tables.add_eos = 0;
     small->tables.tokens = small->tokens;
     small->tables.types = small->types;
     small->tables.merges = small->merges;
@@ -186,6 +187,7 @@ static void test_known_ways_to_split_in_gguf(void **state) {
         // 256 "11": digits kept together; 257 "!\n": Qwen and Llama keep them together; 258 "abc": no merge makes it.
         {"smollm", "49 49 97 98 99 33 10"}, {"qwen2", "49 49 97 98 99 257"}, {"gpt-2", "256 97 98 99 33 10"},
         {"default", "256 97 98 99 33 10"},  {"llama-bpe", "256 258 257"},    {"llama3", "256 258 257"},
+        {"smaug-bpe", "256 97 98 99 257"},  {"tekken", "49 49 258 257"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Small small;
@@ -199,15 +201,98 @@ static void test_known_ways_to_split_in_gguf(void **state) {
     }
 }
 
+// ---- SentencePiece: a small vocabulary with scores
+
+typedef struct Piece {
+    const char *text;
+    float score;
+    int32_t type;
+} Piece;
+
+static Tokenizer *pieces_build(const Piece *pieces, int32_t count, bool prefix) {
+    const char *tokens[64];
+    float scores[64];
+    int32_t types[64];
+    for (int32_t i = 0; i < count; i++)
+        tokens[i] = pieces[i].text, scores[i] = pieces[i].score, types[i] = pieces[i].type;
+    TokenizerTables tables = {.sentencepiece = true,
+                              .token_count = count,
+                              .tokens = tokens,
+                              .scores = scores,
+                              .types = types,
+                              .bos_id = 1,
+                              .eos_id = 2,
+                              .pad_id = -1,
+                              .unknown_id = 0,
+                              .add_bos = -1,
+                              .add_eos = -1,
+                              .add_space_prefix = prefix};
+    Tokenizer *tokenizer = NULL;
+    Error error = {{0}};
+    if (!tokenizer_open_tables(&tokenizer, &tables, "small.gguf", &error)) fail_msg("%s", error.text);
+    return tokenizer;
+}
+
+static const char *decoded(const Tokenizer *tokenizer, const int32_t *ids, size_t count, bool skip) {
+    static char out[256];
+    StrBuf text = {0}, joined = {0};
+    DetokenizeState state = {.tokenizer = tokenizer, .skip_special = skip};
+    strbuf_clear(&text), strbuf_clear(&joined);
+    tokenizer_decode(tokenizer, &text, ids, count, skip);
+    for (size_t i = 0; i < count; i++) detokenize_push(&state, &joined, ids[i]);
+    detokenize_flush(&state, &joined);
+    assert_string_equal(text.text, joined.text);
+    assert_in_range(text.length, 0, sizeof out - 1);
+    memcpy(out, text.text, text.length + 1);
+    detokenize_close(&state), strbuf_close(&text), strbuf_close(&joined);
+    return out;
+}
+
+static void test_sentencepiece_makes_the_best_scored_token_first(void **state) {
+    (void)state;
+    enum { NORMAL = 1, UNKNOWN, CONTROL, USER, UNUSED, BYTE };
+    static const Piece pieces[] = {
+        {"<unk>", 0, UNKNOWN}, {"<s>", 0, CONTROL},     {"</s>", 0, CONTROL},
+        {"<0xC3>", 0, BYTE},   {"<0xA9>", 0, BYTE},     {"\u2581", -9, NORMAL},
+        {"a", -9, NORMAL},     {"b", -9, NORMAL},       {"c", -9, NORMAL},
+        {"ab", -2, NORMAL},    {"bc", -1, NORMAL},      {"abc", -5, NORMAL},
+        {"aa", -3, NORMAL},    {"\u2581a", -4, NORMAL}, {"\u2581\u2581", -4, NORMAL},
+        {"[x]", 0, USER},      {"x\u00E9", -1, NORMAL},
+    };
+    Tokenizer *tokenizer = pieces_build(pieces, sizeof pieces / sizeof *pieces, true);
+    assert_string_equal(encoded(tokenizer, "cabc"), "5 8 11"); // bc (-1) before ab (-2), then a + bc
+    assert_string_equal(encoded(tokenizer, "abc"), "13 10");   // bc, then the blank and a (-4) before a and bc (-5)
+    assert_string_equal(encoded(tokenizer, "aaa"), "5 12 6");  // of equal ones the leftmost
+    assert_string_equal(encoded(tokenizer, "a ab"), "13 5 9");
+    assert_string_equal(encoded(tokenizer, "  a"), "14 13");
+    assert_string_equal(encoded(tokenizer, "\u00E9"), "5 3 4"); // bytes
+    assert_string_equal(encoded(tokenizer, "x\u00E9"), "5 16"); // made of characters that are no tokens themselves
+    assert_string_equal(encoded(tokenizer, "x"), "5 0");        // no byte token either
+    assert_string_equal(encoded(tokenizer, "a[x]b<s>c"), "13 15 5 7 1 5 8");
+    assert_string_equal(encoded(tokenizer, "<0xC3>"), "5 0 0 0 0 0 0"); // the token's text is no token of the text
+    assert_string_equal(encoded_size(tokenizer, "a", 1, true), "1 13");
+    assert_string_equal(encoded_size(tokenizer, "<s>a", 4, true), "1 13");
+    assert_string_equal(encoded_size(tokenizer, "", 0, true), "1");
+    assert_string_equal(decoded(tokenizer, (const int32_t[]){1, 13, 14, 11}, 4, false), "<s> a  abc");
+    assert_string_equal(decoded(tokenizer, (const int32_t[]){1, 13, 14, 11, 2}, 5, true), "a  abc");
+    assert_string_equal(decoded(tokenizer, (const int32_t[]){13, 3, 4, 5, 3, 6}, 6, false), "a\u00E9 \uFFFDa");
+    assert_string_equal(decoded(tokenizer, (const int32_t[]){3, 4, 3}, 3, false), "\uFFFD\uFFFD\uFFFD");
+    tokenizer_close(tokenizer);
+    tokenizer = pieces_build(pieces, sizeof pieces / sizeof *pieces, false);
+    assert_string_equal(encoded(tokenizer, "abc a"), "11 13");
+    assert_string_equal(decoded(tokenizer, (const int32_t[]){13, 14, 11}, 3, false), " a  abc");
+    tokenizer_close(tokenizer);
+}
+
 static void test_bad_tables_are_refused(void **state) {
     (void)state;
     Small small;
+#define KNOWN_PRES                                                                                                     \
+    "expected one of: smollm, qwen2, deepseek-r1-qwen, gpt-2, default, llama-bpe, llama3, llama-v3, smaug-bpe, tekken"
     small_open(&small, "qwen35", -1);
-    assert_refused(&small, "small.gguf: tokenizer.ggml.pre is \"qwen35\", expected one of: smollm, qwen2, gpt-2, "
-                           "default, llama-bpe, llama3");
+    assert_refused(&small, "small.gguf: tokenizer.ggml.pre is \"qwen35\", " KNOWN_PRES);
     small_open(&small, NULL, -1);
-    assert_refused(&small, "small.gguf: tokenizer.ggml.pre is missing, expected one of: smollm, qwen2, gpt-2, default, "
-                           "llama-bpe, llama3");
+    assert_refused(&small, "small.gguf: tokenizer.ggml.pre is missing, " KNOWN_PRES);
     small_open(&small, "gpt-2", -1);
     small_add(&small, "a", 1);
     assert_refused(&small, "small.gguf: token \"a\" has the ids 97 and 256");
@@ -268,7 +353,7 @@ static void test_any_bytes_come_back(void **state) {
             if (strcmp(pres[p], "qwen2"))
                 strbuf_append(&expected, text.text, text.length);
             else
-                unicode_nfc(&expected, text.text, text.length);
+                unicode_normalize(&expected, text.text, text.length, UNICODE_NFC);
             assert_string_equal(found.text, expected.text);
             strbuf_close(&text), strbuf_close(&expected), strbuf_close(&found), bpe_list_close(&ids);
         }
@@ -326,6 +411,7 @@ static void test_streamed_pieces_join_to_the_decoded_text(void **state) {
         }
         detokenize_flush(&stream, &joined);
         assert_int_equal(stream.held, 0);
+        detokenize_close(&stream);
         tokenizer_decode(tokenizer, &whole, ids, 12, round % 2);
         assert_string_equal(joined.text, whole.text);
         strbuf_close(&joined), strbuf_close(&whole);
@@ -352,6 +438,7 @@ static void test_a_character_is_shown_when_its_last_byte_comes(void **state) {
     detokenize_push(&stream, &text, 0x9F);
     detokenize_flush(&stream, &text);
     assert_string_equal(text.text, "\u4F60\uFFFD");
+    detokenize_close(&stream);
     strbuf_close(&text);
     tokenizer_close(tokenizer);
 }
@@ -412,6 +499,7 @@ int main(void) {
         cmocka_unit_test(test_added_tokens_are_cut_out_first),
         cmocka_unit_test(test_bos_is_added_once),
         cmocka_unit_test(test_known_ways_to_split_in_gguf),
+        cmocka_unit_test(test_sentencepiece_makes_the_best_scored_token_first),
         cmocka_unit_test(test_bad_tables_are_refused),
         cmocka_unit_test(test_any_bytes_come_back),
         cmocka_unit_test(test_a_long_piece_is_quick),

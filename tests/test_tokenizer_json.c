@@ -95,7 +95,7 @@ static void test_a_template_puts_tokens_around_a_text(void **state) {
     (void)state;
     Tokenizer *tokenizer = opened(&(Parts){
         .added = "{\"id\": 10, \"content\": \"<s>\", \"special\": true}",
-        .config = "{\"bos_token\": \"<s>\", \"add_bos_token\": true}",
+        .config = "{\"bos_token\": \"<s>\"}",
         .post_processor = "{\"type\": \"Sequence\", \"processors\": [{\"type\": \"ByteLevel\"}, {\"type\": "
                           "\"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"<s>\"}}, {\"Sequence\": "
                           "{\"id\": \"A\"}}, {\"SpecialToken\": {\"id\": \"o\"}}], \"pair\": [], \"special_tokens\": "
@@ -141,22 +141,31 @@ static void test_what_is_not_understood_is_refused(void **state) {
         Parts parts;
         const char *expected;
     } cases[] = {
-        {{.normalizer = "{\"type\": \"Lowercase\"}"}, "normalizer Lowercase is not supported (known: NFC, Sequence)"},
+        {{.normalizer = "{\"type\": \"Lowercase\"}"},
+         "normalizer Lowercase is not supported (known: NFC, NFD, Prepend,"},
         {{.normalizer = "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"NFKC\"}]}"}, "normalizer NFKC"},
-        {{.pre_tokenizer = "{\"type\": \"Whitespace\"}"}, "pre_tokenizer Whitespace is not supported"},
-        {{.pre_tokenizer = "null"}, "pre_tokenizer"},
-        {{.pre_tokenizer = "{\"type\": \"Digits\"}"}, "expected ByteLevel as its last step"},
-        {{.pre_tokenizer = "{\"type\": \"ByteLevel\", \"add_prefix_space\": true}"}, "add_prefix_space = false"},
-        {{.pre_tokenizer = "{\"type\": \"Split\", \"behavior\": \"Removed\"}"}, "behavior Removed"},
-        {{.pre_tokenizer = "{\"type\": \"Split\", \"behavior\": \"Isolated\", \"pattern\": {\"String\": \" \"}}"},
-         "expected a pattern of kind Regex"},
-        {{.pre_tokenizer = "{\"type\": \"Split\", \"behavior\": \"Isolated\", \"pattern\": {\"Regex\": \"[a-z]+\"}}"},
-         "the regex is none of the known ones (GPT-2, Qwen 2, Llama 3): [a-z]+"},
+        {{.pre_tokenizer = "{\"type\": \"Punctuation\"}"}, "pre_tokenizer Punctuation is not supported"},
+        {{.pre_tokenizer = "null"}, "decoder ByteLevel does not go with a pre_tokenizer without ByteLevel"},
+        {{.pre_tokenizer = "{\"type\": \"Digits\"}"}, "decoder ByteLevel does not go with"},
+        {{.pre_tokenizer = "{\"type\": \"Split\", \"behavior\": \"Gone\"}"}, "behavior Gone"},
+        {{.pre_tokenizer = "{\"type\": \"Split\", \"behavior\": \"Isolated\", \"pattern\": {\"Text\": \" \"}}"},
+         "expected a pattern of kind String or Regex"},
+        {{.pre_tokenizer = "{\"type\": \"Split\", \"behavior\": \"Isolated\", \"pattern\": {\"Regex\": \"\\\\bx\"}}"},
+         "pre_tokenizer Split: the regex has \"\\b\" at byte 0"},
+        {{.pre_tokenizer = "{\"type\": \"Metaspace\", \"replacement\": \"_\", \"prepend_scheme\": \"last\"}"},
+         "prepend_scheme last is not known"},
+        {{.pre_tokenizer = "{\"type\": \"Metaspace\", \"replacement\": \"_\", \"prepend_scheme\": \"first\", "
+                           "\"add_prefix_space\": false}"},
+         "prepend_scheme disagree"},
         {{.post_processor = "{\"type\": \"BertProcessing\"}"}, "post_processor BertProcessing is not supported"},
-        {{.decoder = "null"}, "decoder null is not supported (known: ByteLevel)"},
+        {{.decoder = "null"}, "decoder null does not go with a pre_tokenizer with ByteLevel"},
+        {{.decoder = "{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Fuse\"}, {\"type\": \"ByteLevel\"}]}"},
+         "decoder ByteLevel behind another decoder"},
+        {{.decoder = "{\"type\": \"Strip\", \"content\": \" \", \"start\": 1, \"stop\": 1}"}, "a stop other than 0"},
+        {{.decoder = "{\"type\": \"Replace\", \"content\": \" \", \"pattern\": {\"Regex\": \"a\"}}"}, "kind String"},
         {{.decoder = "{\"type\": \"WordPiece\"}"}, "decoder WordPiece"},
         {{.model = "\"dropout\": 0.1,"}, "dropout is not supported"},
-        {{.model = "\"byte_fallback\": true,"}, "byte_fallback = true is not supported"},
+        {{.model = "\"byte_fallback\": 1,"}, "byte_fallback must be true or false"},
         {{.model = "\"ignore_merges\": 3,"}, "ignore_merges must be true or false"},
         {{.model = "\"end_of_word_suffix\": \"</w>\","}, "end_of_word_suffix is not supported"},
         {{.model = "\"unk_token\": \"<unk>\","}, "unk_token \"<unk>\" is not in the vocabulary"},
@@ -172,10 +181,13 @@ static void test_what_is_not_understood_is_refused(void **state) {
         {{.added = "{\"id\": 9, \"content\": \"\"}"}, "token 9 is empty"},
         {{.added = "{\"id\": 9}"}, "entry 0 has no content"},
         {{.added = "7"}, "entry 0 has no content"},
-        {{.added = "{\"id\": 9, \"content\": \"<s>\", \"rstrip\": true}"}, "added token \"<s>\": rstrip = true"},
+        {{.added = "{\"id\": 9, \"content\": \"<s>\", \"rstrip\": 1}"}, "added token \"<s>\": rstrip must be"},
         {{.config = "{\"eos_token\": \"</s>\"}"}, "eos_token \"</s>\" is no token of tokenizer.json"},
         {{.config = "{\"eos_token\": 5}"}, "eos_token must be a string"},
-        {{.config = "{\"add_bos_token\": true}"}, "a BOS token is to be added, but none is named"},
+        {{.config = "{\"add_bos_token\": 1}"}, "add_bos_token must be true or false"},
+        {{.config = "{\"clean_up_tokenization_spaces\": true, "
+                    "\"clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output\": true}"},
+         "even_though_it_will_corrupt_output = true is not supported"},
         {{.config = "[["}, "not valid JSON"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -1,5 +1,6 @@
-// Characters: UTF-8, Unicode's sets and NFC, and the splits of text that they decide.
-#include "text/pretokenize.h"
+// Characters: UTF-8, sets of characters, normal forms.
+#include "text/charset.h"
+#include "text/normalize.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 
@@ -64,27 +65,57 @@ static void test_utf8_writes_what_it_reads(void **state) {
 
 // ---- Unicode
 
-static void test_unicode_sets_have_their_sizes(void **state) {
+static int members(const Charset *set) {
+    int count = 0;
+    for (size_t i = 0; i < set->count; i++) count += (int)(set->ranges[i].last - set->ranges[i].first + 1);
+    return count;
+}
+
+// Sizes counted by running every code point through tokenizers 0.23.3.
+static void test_sets_have_their_sizes(void **state) {
     (void)state;
-    int letters = 0, numbers = 0, numeric = 0, whitespace = 0;
-    for (uint32_t code = 0; code < 0x110000; code++) {
-        letters += unicode_is_letter(code);
-        numbers += unicode_is_number(code);
-        numeric += unicode_is_numeric(code);
-        whitespace += unicode_is_whitespace(code);
+    static const struct {
+        const char *name;
+        int size;
+    } sizes[] = {{"L", 141028}, {"N", 1911}, {"M", 2501}, {"P", 855}, {"S", 8514}, {"Lu", 1858}, {"Ll", 2258},
+                 {"Lt", 31},    {"Lm", 404}, {"Nd", 760}, {"Zs", 17}, {"Cc", 65},  {"Cf", 170}};
+    Arena arena = {0};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        Charset set = {0};
+        assert_true(charset_add_category(&set, &arena, sizes[i].name, strlen(sizes[i].name)));
+        charset_tidy(&set);
+        assert_int_equal(members(&set), sizes[i].size);
+        charset_complement(&set, &arena);
+        assert_int_equal(members(&set), CHARSET_NO_CHARACTER + 1 - sizes[i].size);
+        assert_true(charset_has(&set, CHARSET_NO_CHARACTER));
+        charset_complement(&set, &arena);
+        assert_int_equal(members(&set), sizes[i].size);
     }
-    assert_int_equal(letters, 141028);
-    assert_int_equal(numbers, 1911);
-    assert_int_equal(numeric, 1924);
-    assert_int_equal(whitespace, 25);
-    assert_true(unicode_is_whitespace(0x85));
-    assert_false(unicode_is_whitespace(0x1C) || unicode_is_whitespace(0x180E) || unicode_is_whitespace(0x200B));
-    assert_true(unicode_is_numeric(0x11DE0) && !unicode_is_number(0x11DE0)); // a digit since Unicode 17
+    Charset whitespace = {0}, word = {0}, numeric = {0}, none = {0};
+    charset_add_whitespace(&whitespace, &arena), charset_tidy(&whitespace);
+    charset_add_word(&word, &arena), charset_tidy(&word);
+    charset_add_numeric(&numeric, &arena), charset_tidy(&numeric);
+    assert_int_equal(members(&whitespace), 25);
+    assert_int_equal(members(&word), 144667);
+    assert_int_equal(members(&numeric), 1924);
+    assert_true(charset_has(&whitespace, 0x85) && charset_has(&numeric, 0x11DE0));
+    assert_false(charset_has(&whitespace, 0x1C) || charset_has(&whitespace, 0x180E) ||
+                 charset_has(&whitespace, 0x200B));
+    for (const char *const *name = (const char *const[]){"", "C", "Cn", "X", "Lx", "Letter", NULL}; *name; name++)
+        assert_false(charset_add_category(&none, &arena, *name, strlen(*name)));
+    // Strip and the added tokens see the same whitespace.
+    for (uint32_t code = 0; code < CHARSET_NO_CHARACTER; code++) {
+        char text[4];
+        size_t size = utf8_put(text, code), found = normalize_spaces_at_start(text, size);
+        assert_int_equal(normalize_spaces_at_end(text, size), found);
+        if (!!found != charset_has(&whitespace, code)) fail_msg("U+%04X", code);
+    }
+    arena_close(&arena);
 }
 
 static void assert_nfc(const char *text, size_t size, const char *expected, size_t expected_size) {
     StrBuf out = {0};
-    unicode_nfc(&out, text, size);
+    unicode_normalize(&out, text, size, UNICODE_NFC);
     assert_int_equal(out.length, expected_size);
     assert_memory_equal(out.text, expected, expected_size);
     strbuf_close(&out);
@@ -143,113 +174,39 @@ static void test_nfc_of_many_marks_is_quick(void **state) {
     strbuf_puts(&expected, "q");
     for (int i = 0; i < MARKS; i++) strbuf_puts(&text, i % 2 ? "\u0316" : "\u0301"); // classes 230 and 220 in turn
     for (int i = 0; i < MARKS; i++) strbuf_puts(&expected, i < MARKS / 2 ? "\u0316" : "\u0301");
-    unicode_nfc(&once, text.text, text.length);
+    unicode_normalize(&once, text.text, text.length, UNICODE_NFC);
     assert_int_equal(once.length, expected.length);
     assert_memory_equal(once.text, expected.text, expected.length);
     strbuf_close(&text), strbuf_close(&expected), strbuf_close(&once);
 }
 
-// ---- splitting
-
-static void test_splits_are_those_of_the_regexes(void **state) {
+static void test_nfd_takes_apart(void **state) {
     (void)state;
-    static const PretokenizeStep steps[] = {PRETOKENIZE_GPT2, PRETOKENIZE_QWEN2, PRETOKENIZE_LLAMA3, PRETOKENIZE_DIGITS,
-                                            PRETOKENIZE_DIGIT_RUNS};
-    // Text, then its pieces under each step, as tokenizers 0.23.3 splits it.
-    static const char *const cases[][6] = {
-        {"Hello world", "Hello| world", "Hello| world", "Hello| world", "Hello world", "Hello world"},
-        {"  two  blanks ", " | two| | blanks| ", " | two| | blanks| ", " | two| | blanks| ", "  two  blanks ",
-         "  two  blanks "},
-        {"it's IT'S it\u2019s", "it|'s| IT|'|S| it|\u2019|s", "it|'s| IT|'S| it|\u2019s", "it|'s| IT|'S| it|\u2019s",
-         "it's IT'S it\u2019s", "it's IT'S it\u2019s"},
-        {"we'll WE'LL they've", "we|'ll| WE|'|LL| they|'ve", "we|'ll| WE|'LL| they|'ve", "we|'ll| WE|'LL| they|'ve",
-         "we'll WE'LL they've", "we'll WE'LL they've"},
-        {"'\u017F '\u017Fx", "'|\u017F| '|\u017Fx", "'\u017F| '|\u017Fx", "'\u017F| '|\u017Fx", "'\u017F '\u017Fx",
-         "'\u017F '\u017Fx"},
-        {"don'tx'rex", "don|'t|x|'re|x", "don|'t|x|'re|x", "don|'t|x|'re|x", "don'tx'rex", "don'tx'rex"},
-        {"a\n\nb", "a|\n|\n|b", "a|\n\n|b", "a|\n\n|b", "a\n\nb", "a\n\nb"},
-        {"a \n \n b", "a| \n \n| b", "a| \n \n| b", "a| \n \n| b", "a \n \n b", "a \n \n b"},
-        {"a\r\n\r\n  b", "a|\r\n\r\n | b", "a|\r\n\r\n| | b", "a|\r\n\r\n| | b", "a\r\n\r\n  b", "a\r\n\r\n  b"},
-        {"\t\tx\ty", "\t|\t|x|\t|y", "\t|\tx|\ty", "\t|\tx|\ty", "\t\tx\ty", "\t\tx\ty"},
-        {"x  \n", "x|  \n", "x|  \n", "x|  \n", "x  \n", "x  \n"},
-        {"   ", "   ", "   ", "   ", "   ", "   "},
-        {"   x", "  | x", "  | x", "  | x", "   x", "   x"},
-        {"\u00A0\u00A0x\u00A0!", "\u00A0|\u00A0|x|\u00A0|!", "\u00A0|\u00A0x|\u00A0|!", "\u00A0|\u00A0x|\u00A0|!",
-         "\u00A0\u00A0x\u00A0!", "\u00A0\u00A0x\u00A0!"},
-        {"  !!\n\n?", " | !!|\n|\n|?", " | !!\n\n|?", " | !!\n\n|?", "  !!\n\n?", "  !!\n\n?"},
-        {"!\n x", "!|\n| x", "!\n| x", "!\n| x", "!\n x", "!\n x"},
-        {"1234567", "1234567", "1|2|3|4|5|6|7", "123|456|7", "1|2|3|4|5|6|7", "1234567"},
-        {"a1b22 333 4444", "a|1|b|22| 333| 4444", "a|1|b|2|2| |3|3|3| |4|4|4|4", "a|1|b|22| |333| |444|4",
-         "a|1|b|2|2| |3|3|3| |4|4|4|4", "a|1|b|22| |333| |4444"},
-        {"\u0661\u0662 \u00B2\u2163\u4E94", "\u0661\u0662| \u00B2\u2163|\u4E94", "\u0661|\u0662| |\u00B2|\u2163|\u4E94",
-         "\u0661\u0662| |\u00B2\u2163|\u4E94", "\u0661|\u0662| |\u00B2|\u2163|\u4E94",
-         "\u0661\u0662| |\u00B2\u2163|\u4E94"},
-        {"\u4F60\u597D\uFF0C\u4E16\u754C", "\u4F60\u597D|\uFF0C|\u4E16\u754C", "\u4F60\u597D|\uFF0C\u4E16\u754C",
-         "\u4F60\u597D|\uFF0C\u4E16\u754C", "\u4F60\u597D\uFF0C\u4E16\u754C", "\u4F60\u597D\uFF0C\u4E16\u754C"},
-        {"\u00E9e\u0301e", "\u00E9e|\u0301|e", "\u00E9e|\u0301e", "\u00E9e|\u0301e", "\u00E9e\u0301e",
-         "\u00E9e\u0301e"},
-        {"\U0001F600 \U0001F600x", "\U0001F600| \U0001F600|x", "\U0001F600| \U0001F600|x", "\U0001F600| \U0001F600|x",
-         "\U0001F600 \U0001F600x", "\U0001F600 \U0001F600x"},
-        {"\u200Bx\uFEFFy\u180Ez", "\u200B|x|\uFEFF|y|\u180E|z", "\u200Bx|\uFEFFy|\u180Ez", "\u200Bx|\uFEFFy|\u180Ez",
-         "\u200Bx\uFEFFy\u180Ez", "\u200Bx\uFEFFy\u180Ez"},
-        {"\034 \037 a\302\205\302\205b", "\034| \037| a|\302\205|\302\205|b", "\034| \037| a|\302\205|\302\205b",
-         "\034| \037| a|\302\205|\302\205b", "\034 \037 a\302\205\302\205b", "\034 \037 a\302\205\302\205b"},
-        {"\u3000\u3000x", "\u3000|\u3000|x", "\u3000|\u3000x", "\u3000|\u3000x", "\u3000\u3000x", "\u3000\u3000x"},
-        {"f(x) == 'tis", "f|(|x|)| ==| '|tis", "f|(x|)| ==| '|tis", "f|(x|)| ==| '|tis", "f(x) == 'tis",
-         "f(x) == 'tis"},
-        {"_a __b", "_|a| __|b", "_a| __|b", "_a| __|b", "_a __b", "_a __b"},
-        {"\u0915\u093F\u0924\u093E\u092C", "\u0915|\u093F|\u0924|\u093E|\u092C", "\u0915|\u093F\u0924|\u093E\u092C",
-         "\u0915|\u093F\u0924|\u093E\u092C", "\u0915\u093F\u0924\u093E\u092C", "\u0915\u093F\u0924\u093E\u092C"},
-        {"\U000105C0\U00016D40\U00011DE0", "\U000105C0\U00016D40|\U00011DE0", "\U000105C0\U00016D40|\U00011DE0",
-         "\U000105C0\U00016D40|\U00011DE0", "\U000105C0\U00016D40|\U00011DE0", "\U000105C0\U00016D40|\U00011DE0"},
-        {"'", "'", "'", "'", "'", "'"},
-        {"''s", "''|s", "''|s", "''|s", "''s", "''s"},
-        {"s'", "s|'", "s|'", "s|'", "s'", "s'"},
-        {"  '", " | '", " | '", " | '", "  '", "  '"},
-        {"' s", "'| s", "'| s", "'| s", "' s", "' s"},
-        {"\u2028\u2029\n x", "\u2028\u2029\n| x", "\u2028\u2029\n| x", "\u2028\u2029\n| x", "\u2028\u2029\n x",
-         "\u2028\u2029\n x"},
-    };
+    static const char *const cases[][2] = {{"caf\u00E9", "cafe\u0301"},
+                                           {"\u00C5ngstr\u00F6m", "A\u030Angstro\u0308m"},
+                                           {"\u1EC7", "e\u0323\u0302"},
+                                           {"e\u0302\u0323", "e\u0323\u0302"},
+                                           {"\uAC01x", "\u1100\u1161\u11A8x"},
+                                           {"plain", "plain"},
+                                           {"\uFB01", "\uFB01"},
+                                           {"\u212B", "A\u030A"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        for (size_t s = 0; s < sizeof steps / sizeof *steps; s++) {
-            const char *text = cases[i][0];
-            size_t size = strlen(text);
-            StrBuf pieces = {0};
-            for (size_t at = 0; at < size;) {
-                size_t length = pretokenize_next(steps[s], text + at, size - at);
-                assert_in_range(length, 1, size - at);
-                if (at) strbuf_puts(&pieces, "|");
-                strbuf_append(&pieces, text + at, length);
-                at += length;
-            }
-            assert_string_equal(pieces.text, cases[i][s + 1]);
-            strbuf_close(&pieces);
-        }
+        StrBuf out = {0};
+        unicode_normalize(&out, cases[i][0], strlen(cases[i][0]), UNICODE_NFD);
+        assert_string_equal(out.text, cases[i][1]);
+        strbuf_close(&out);
     }
-}
-
-static void test_bytes_that_are_no_characters_split_as_symbols(void **state) {
-    (void)state;
-    assert_int_equal(pretokenize_next(PRETOKENIZE_GPT2, " \xFF\xE4\xBD!a", 6), 5);
-    assert_int_equal(pretokenize_next(PRETOKENIZE_GPT2, "a\xC3", 2), 1);
-    assert_int_equal(pretokenize_next(PRETOKENIZE_QWEN2, "\xFFge", 3), 3);
-    assert_int_equal(pretokenize_next(PRETOKENIZE_DIGITS,
-                                      "\xFF\xFE"
-                                      "1",
-                                      3),
-                     2);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_utf8_repairs_each_maximal_part),
         cmocka_unit_test(test_utf8_writes_what_it_reads),
-        cmocka_unit_test(test_unicode_sets_have_their_sizes),
+        cmocka_unit_test(test_sets_have_their_sizes),
         cmocka_unit_test(test_nfc_is_that_of_unicode_9),
         cmocka_unit_test(test_nfc_keeps_bytes_that_are_no_characters),
         cmocka_unit_test(test_nfc_of_many_marks_is_quick),
-        cmocka_unit_test(test_splits_are_those_of_the_regexes),
-        cmocka_unit_test(test_bytes_that_are_no_characters_split_as_symbols),
+        cmocka_unit_test(test_nfd_takes_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

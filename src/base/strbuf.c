@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void reserve(StrBuf *buffer, size_t more) {
+void strbuf_reserve(StrBuf *buffer, size_t more) {
     CHECK(more < SIZE_MAX / 4 - buffer->length, "%zu bytes more", more);
     size_t need = buffer->length + more + 1;
     if (need <= buffer->capacity) return;
@@ -18,7 +18,7 @@ static void reserve(StrBuf *buffer, size_t more) {
 }
 
 void strbuf_append(StrBuf *buffer, const void *data, size_t size) {
-    reserve(buffer, size);
+    strbuf_reserve(buffer, size);
     if (size) memcpy(buffer->text + buffer->length, data, size);
     buffer->length += size;
     buffer->text[buffer->length] = 0;
@@ -39,14 +39,14 @@ void strbuf_format(StrBuf *buffer, const char *format, ...) {
     int length = vsnprintf(NULL, 0, format, arguments);
     va_end(arguments);
     CHECK(length >= 0, "format %s", format);
-    reserve(buffer, (size_t)length);
+    strbuf_reserve(buffer, (size_t)length);
     vsnprintf(buffer->text + buffer->length, (size_t)length + 1, format, again);
     va_end(again);
     buffer->length += (size_t)length;
 }
 
 void strbuf_clear(StrBuf *buffer) {
-    reserve(buffer, 0);
+    strbuf_reserve(buffer, 0);
     buffer->length = 0;
     buffer->text[0] = 0;
 }

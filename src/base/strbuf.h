@@ -9,6 +9,7 @@ typedef struct StrBuf {
     size_t length, capacity;
 } StrBuf;
 
+void strbuf_reserve(StrBuf *buffer, size_t more); // room for so many bytes more and the 0 byte, length stays
 void strbuf_append(StrBuf *buffer, const void *data, size_t size);
 void strbuf_puts(StrBuf *buffer, const char *text);
 void strbuf_putc(StrBuf *buffer, char byte);

@@ -409,3 +409,16 @@ bool gguf_integers(const int32_t **out, int64_t *count, const Gguf *file, const 
     *count = value->count;
     return true;
 }
+
+bool gguf_floats(const float **out, int64_t *count, const Gguf *file, const char *key, Arena *arena, Error *error) {
+    const GgufValue *value = gguf_find(file, key);
+    *out = NULL;
+    *count = 0;
+    if (!value) return true;
+    if (!value->array || value->type != GGUF_F32) return wrong_kind(file, value, "an array of floats", error);
+    float *floats = arena_array(arena, float, value->count);
+    if (value->count) memcpy(floats, value->data, (size_t)value->count * sizeof *floats);
+    *out = floats;
+    *count = value->count;
+    return true;
+}

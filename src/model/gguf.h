@@ -69,3 +69,4 @@ bool gguf_text_or(const char **out, const Gguf *file, const char *key, const cha
 // Arrays; an absent key gives count 0 and NULL. Strings are copied, 0-terminated; a 0 byte inside is an error.
 bool gguf_texts(const char *const **out, int64_t *count, const Gguf *file, const char *key, Arena *arena, Error *error);
 bool gguf_integers(const int32_t **out, int64_t *count, const Gguf *file, const char *key, Arena *arena, Error *error);
+bool gguf_floats(const float **out, int64_t *count, const Gguf *file, const char *key, Arena *arena, Error *error);

@@ -303,36 +303,49 @@ bool gguf_model_architecture(Architecture *architecture, const Gguf *file, Error
 
 static bool read_tables(TokenizerTables *tables, const Gguf *file, Arena *arena, Error *error) {
     const char *kind;
-    int64_t tokens, types, merges, bos, eos, pad;
+    int64_t tokens, types, scores, merges, bos, eos, pad, unknown;
+    bool add_bos, add_eos;
     if (!gguf_text_or(&kind, file, "tokenizer.ggml.model", "absent", arena, error)) return false;
-    if (strcmp(kind, "gpt2") != 0)
-        return error_set(error, "%s: key tokenizer.ggml.model is '%.100s', expected 'gpt2' (byte-level BPE)",
+    tables->sentencepiece = !strcmp(kind, "llama");
+    if (!tables->sentencepiece && strcmp(kind, "gpt2") != 0)
+        return error_set(error,
+                         "%s: key tokenizer.ggml.model is '%.100s', expected 'gpt2' (byte-level BPE) or 'llama' "
+                         "(SentencePiece BPE)",
                          file->path, kind);
     if (!gguf_texts(&tables->tokens, &tokens, file, "tokenizer.ggml.tokens", arena, error) ||
         !gguf_integers(&tables->types, &types, file, "tokenizer.ggml.token_type", arena, error) ||
+        !gguf_floats(&tables->scores, &scores, file, "tokenizer.ggml.scores", arena, error) ||
         !gguf_texts(&tables->merges, &merges, file, "tokenizer.ggml.merges", arena, error) ||
         !gguf_text_or(&tables->pre, file, "tokenizer.ggml.pre", "default", arena, error) ||
         !gguf_integer_or(&bos, file, "tokenizer.ggml.bos_token_id", -1, error) ||
         !gguf_integer_or(&eos, file, "tokenizer.ggml.eos_token_id", -1, error) ||
-        !gguf_integer_or(&pad, file, "tokenizer.ggml.padding_token_id", -1, error))
+        !gguf_integer_or(&pad, file, "tokenizer.ggml.padding_token_id", -1, error) ||
+        !gguf_integer_or(&unknown, file, "tokenizer.ggml.unknown_token_id", -1, error) ||
+        !gguf_flag_or(&tables->add_space_prefix, file, "tokenizer.ggml.add_space_prefix", true, error) ||
+        !gguf_flag_or(&add_bos, file, "tokenizer.ggml.add_bos_token", false, error) ||
+        !gguf_flag_or(&add_eos, file, "tokenizer.ggml.add_eos_token", false, error))
         return false;
-    // llama.cpp adds the BOS token for Llama 3's pre-tokenizer unless the key says otherwise.
-    bool llama3 = !strcmp(tables->pre, "llama-bpe") || !strcmp(tables->pre, "llama3");
-    if (!gguf_flag_or(&tables->add_bos, file, "tokenizer.ggml.add_bos_token", llama3, error)) return false;
+    tables->add_bos = gguf_find(file, "tokenizer.ggml.add_bos_token") ? add_bos : -1;
+    tables->add_eos = gguf_find(file, "tokenizer.ggml.add_eos_token") ? add_eos : -1;
+    if (scores && scores != tokens)
+        return error_set(error,
+                         "%s: key tokenizer.ggml.scores has %" PRId64 " elements, expected %" PRId64 " as tokens",
+                         file->path, scores, tokens);
     if (types && types != tokens)
         return error_set(error,
                          "%s: key tokenizer.ggml.token_type has %" PRId64 " elements, expected %" PRId64 " as tokens",
                          file->path, types, tokens);
     if (tokens > INT32_MAX || merges > INT32_MAX)
         return error_set(error, "%s: key tokenizer.ggml.tokens or .merges is too long", file->path);
-    if (bos >= tokens || eos >= tokens || pad >= tokens)
-        return error_set(error, "%s: tokenizer.ggml: bos, eos or padding_token_id is not under %" PRId64, file->path,
-                         tokens);
+    if (bos >= tokens || eos >= tokens || pad >= tokens || unknown >= tokens)
+        return error_set(error, "%s: tokenizer.ggml: bos, eos, padding or unknown_token_id is not under %" PRId64,
+                         file->path, tokens);
     tables->token_count = (int32_t)tokens;
     tables->merge_count = (int32_t)merges;
     tables->bos_id = bos < 0 ? -1 : (int32_t)bos;
     tables->eos_id = eos < 0 ? -1 : (int32_t)eos;
     tables->pad_id = pad < 0 ? -1 : (int32_t)pad;
+    tables->unknown_id = unknown < 0 ? -1 : (int32_t)unknown;
     return true;
 }
 

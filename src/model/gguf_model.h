@@ -20,5 +20,5 @@ bool gguf_model_interleaved(ModelFamily family, ParameterRole role);
 // Tensors that are no parameters but known: rope_freqs.weight.
 bool gguf_model_extra(const char *name);
 
-// The tokenizer of the tables under tokenizer.ggml.*; only byte-level BPE ("gpt2").
+// The tokenizer of the tables under tokenizer.ggml.*: byte-level BPE ("gpt2") or SentencePiece BPE ("llama").
 bool gguf_model_tokenizer(Tokenizer **tokenizer, const Gguf *file, Error *error);

@@ -1,5 +1,8 @@
 #include "text/added.h"
 
+#include "text/normalize.h"
+#include "text/utf8.h"
+
 #include <string.h>
 
 void added_open(Added *added, Arena *arena, size_t bytes) {
@@ -7,7 +10,7 @@ void added_open(Added *added, Arena *arena, size_t bytes) {
     memset(added->roots, 0xFF, sizeof added->roots);
 }
 
-void added_insert(Added *added, const char *text, size_t size, int32_t id) {
+void added_insert(Added *added, const char *text, size_t size, int32_t id, uint8_t flags) {
     CHECK(size > 0 && size <= ADDED_LONGEST, "a token of %zu bytes", size);
     int32_t *link = &added->roots[(uint8_t)text[0]];
     for (size_t i = 0;;) {
@@ -20,6 +23,7 @@ void added_insert(Added *added, const char *text, size_t size, int32_t id) {
         AddedNode *node = added->nodes + *link;
         if (++i == size) {
             node->id = id;
+            node->flags = flags;
             return;
         }
         link = &node->child;
@@ -27,8 +31,9 @@ void added_insert(Added *added, const char *text, size_t size, int32_t id) {
 }
 
 // The longest token at the start of the text.
-static int32_t longest(const Added *added, const char *text, size_t size, size_t *length) {
-    int32_t found = -1, at = added->roots[(uint8_t)text[0]];
+static const AddedNode *longest(const Added *added, const char *text, size_t size, size_t *length) {
+    const AddedNode *found = NULL;
+    int32_t at = added->roots[(uint8_t)text[0]];
     for (size_t i = 0; at >= 0;) {
         const AddedNode *node = added->nodes + at;
         if (node->byte != (uint8_t)text[i]) {
@@ -37,7 +42,7 @@ static int32_t longest(const Added *added, const char *text, size_t size, size_t
         }
         i++;
         if (node->id >= 0) {
-            found = node->id;
+            found = node;
             *length = i;
         }
         at = i < size ? node->child : -1;
@@ -45,11 +50,40 @@ static int32_t longest(const Added *added, const char *text, size_t size, size_t
     return found;
 }
 
-int32_t added_find(const Added *added, const char *text, size_t size, size_t *at, size_t *length) {
-    if (!added->count) return -1;
-    for (*at = 0; *at < size; ++*at) {
-        int32_t id = longest(added, text + *at, size - *at, length);
-        if (id >= 0) return id;
+static bool word_at_start(const Charset *word, const char *text, size_t size) {
+    if (!size) return false;
+    Utf8Step step = utf8_step(text, size);
+    return step.kind == UTF8_GOOD && charset_has(word, step.code);
+}
+
+static bool word_at_end(const Charset *word, const char *text, size_t size) {
+    size_t at = size;
+    while (at > 0 && size - at < 4)
+        if (((uint8_t)text[--at] & 0xC0) != 0x80) break;
+    return word_at_start(word, text + at, size - at);
+}
+
+AddedPart added_next(const Added *added, AddedCursor *cursor) {
+    const char *text = cursor->text;
+    size_t size = cursor->size, length = 0;
+    while (added->count && cursor->scanned < size) {
+        const AddedNode *node = longest(added, text + cursor->scanned, size - cursor->scanned, &length);
+        if (!node) {
+            cursor->scanned++;
+            continue;
+        }
+        size_t start = cursor->scanned, stop = start + length;
+        cursor->scanned = stop;
+        if (node->flags & ADDED_SINGLE_WORD &&
+            (word_at_end(added->word, text, start) || word_at_start(added->word, text + stop, size - stop)))
+            continue;
+        if (node->flags & ADDED_LSTRIP) start -= normalize_spaces_at_end(text, start);
+        if (node->flags & ADDED_RSTRIP) stop += normalize_spaces_at_start(text + stop, size - stop);
+        AddedPart part = {.at = cursor->done, .size = start > cursor->done ? start - cursor->done : 0, .id = node->id};
+        cursor->done = stop;
+        return part;
     }
-    return -1;
+    AddedPart rest = {.at = cursor->done, .size = size > cursor->done ? size - cursor->done : 0, .id = -1};
+    cursor->done = size;
+    return rest;
 }

@@ -1,132 +1,123 @@
 #include "text/pretokenize.h"
 
-#include "text/unicode.h"
-#include "text/utf8.h"
-
 #include <string.h>
 
-typedef struct Regex {
-    const char *text;
-    PretokenizeStep step;
-} Regex;
+static void replace_blanks(StrBuf *out, const char *text, size_t size, const char *blank) {
+    size_t length = strlen(blank);
+    for (size_t at = 0; at < size;) {
+        const char *found = memchr(text + at, ' ', size - at);
+        size_t end = found ? (size_t)(found - text) : size;
+        strbuf_append(out, text + at, end - at);
+        if (found) strbuf_append(out, blank, length);
+        at = end + (found != NULL);
+    }
+}
 
-static const Regex regexes[] = {
-    {"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", PRETOKENIZE_GPT2},
-    {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|"
-     "\\s+(?!\\S)|\\s+",
-     PRETOKENIZE_QWEN2},
-    {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
-     "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
-     PRETOKENIZE_LLAMA3},
-};
+static bool begins_with(const char *text, size_t size, const char *prefix) {
+    size_t length = strlen(prefix);
+    return size >= length && !memcmp(text, prefix, length);
+}
 
-bool pretokenize_known(PretokenizeStep *step, const char *regex) {
-    for (size_t i = 0; i < sizeof regexes / sizeof *regexes; i++) {
-        if (strcmp(regexes[i].text, regex)) continue;
-        *step = regexes[i].step;
-        return true;
+void pretokenize_begin(PretokenizeCursor *cursor, const PretokenizeStep *step, PretokenizeScratch *scratch,
+                       const char *text, size_t size, bool first) {
+    bool prefixed = step->when_prefix == PRETOKENIZE_ALWAYS || (step->when_prefix == PRETOKENIZE_FIRST && first);
+    if (prefixed) {
+        bool blank_first = step->blank && size && text[0] == ' ' && !strcmp(step->blank, step->prefix);
+        prefixed = !blank_first && !begins_with(text, size, step->prefix);
+    }
+    if (step->blank || prefixed) {
+        strbuf_clear(&scratch->text);
+        if (prefixed) strbuf_puts(&scratch->text, step->prefix);
+        if (step->blank)
+            replace_blanks(&scratch->text, text, size, step->blank);
+        else
+            strbuf_append(&scratch->text, text, size);
+        text = scratch->text.text;
+        size = scratch->text.length;
+    }
+    *cursor = (PretokenizeCursor){.step = step, .scratch = scratch, .text = text, .size = size};
+    if (step->pattern) pattern_prepare(step->pattern, &scratch->prepared, text, size);
+}
+
+// Moves to a later character and returns the bytes passed over.
+static size_t advance(PretokenizeCursor *cursor, size_t character) {
+    const uint8_t *sizes = (const uint8_t *)cursor->scratch->prepared.sizes.text;
+    size_t bytes = 0;
+    for (size_t i = cursor->character; i < character; i++) bytes += sizes[i];
+    cursor->character = character;
+    cursor->at += bytes;
+    return bytes;
+}
+
+static void push(PretokenizeCursor *cursor, size_t character, bool match) {
+    if (character == cursor->character) return;
+    PretokenizeItem *item = cursor->ahead + cursor->ahead_count++;
+    item->match = match != cursor->step->inverted;
+    item->at = cursor->at;
+    item->size = advance(cursor, character);
+}
+
+// Matches and what lies between them, in turn. Looks at most one ahead, so that two items wait at most.
+static bool peek(PretokenizeCursor *cursor, PretokenizeItem *item, Error *error) {
+    size_t count = cursor->scratch->prepared.classes.length, start = 0, end = 0;
+    *item = (PretokenizeItem){0};
+    if (!cursor->ahead_count && cursor->character < count) {
+        PatternResult result =
+            pattern_find(cursor->step->pattern, &cursor->scratch->prepared, cursor->character, &start, &end, error);
+        if (result == PATTERN_FAILED) return false;
+        bool found = result == PATTERN_FOUND;
+        push(cursor, found ? start : count, false);
+        if (found) push(cursor, end, true);
+    }
+    if (cursor->ahead_count) *item = cursor->ahead[0];
+    return true;
+}
+
+static void drop(PretokenizeCursor *cursor) {
+    cursor->ahead[0] = cursor->ahead[1];
+    cursor->ahead_count--;
+}
+
+// Whether an item joins the piece whose last item came before it.
+static bool joins(PretokenizeBehavior behavior, PretokenizeItem before, PretokenizeItem next) {
+    switch (behavior) {
+    case PRETOKENIZE_MERGED_WITH_PREVIOUS: return next.match && !before.match;
+    case PRETOKENIZE_MERGED_WITH_NEXT: return before.match && !next.match;
+    case PRETOKENIZE_CONTIGUOUS: return before.match == next.match;
+    case PRETOKENIZE_ISOLATED:
+    case PRETOKENIZE_REMOVED: break;
     }
     return false;
 }
 
-// What the regexes ask of a character. END stands for the end of the text: it is none of the others.
-typedef enum Class { END, LETTER, NUMBER, NEWLINE, BLANK, OTHER } Class;
-
-static Class class_at(const char *text, size_t size, size_t at, size_t *length) {
-    *length = 0;
-    if (at >= size) return END;
-    Utf8Step step = utf8_step(text + at, size - at);
-    *length = step.size;
-    if (step.kind != UTF8_GOOD) return OTHER;
-    if (step.code == '\n' || step.code == '\r') return NEWLINE;
-    if (unicode_is_letter(step.code)) return LETTER;
-    if (unicode_is_whitespace(step.code)) return BLANK;
-    return unicode_is_number(step.code) ? NUMBER : OTHER;
-}
-
-// Where the run of that class that starts at `at` ends, after limit characters at most.
-static size_t run_end(const char *text, size_t size, size_t at, Class class, size_t limit) {
-    size_t length;
-    while (limit-- > 0 && class_at(text, size, at, &length) == class) at += length;
-    return at;
-}
-
-static size_t digits_next(const char *text, size_t size, bool individual) {
-    bool first = false;
-    for (size_t at = 0; at < size;) {
-        Utf8Step step = utf8_step(text + at, size - at);
-        bool numeric = step.kind == UTF8_GOOD && unicode_is_numeric(step.code);
-        if (!at) first = numeric;
-        if (numeric != first) return at;
-        at += step.size;
-        if (numeric && individual) return at;
+bool pretokenize_next(PretokenizeCursor *cursor, const char **piece, size_t *size, Error *error) {
+    *piece = cursor->text + cursor->at;
+    *size = 0;
+    if (!cursor->step->pattern) {
+        *size = cursor->size - cursor->at;
+        cursor->at = cursor->size;
+        return true;
     }
-    return size;
-}
-
-// 's|'t|'re|'ve|'m|'ll|'d at the start of text: its length, or 0. Without case, the long s (U+017F) counts as s.
-static size_t contraction(const char *text, size_t size, bool any_case) {
-    if (size < 2 || text[0] != '\'') return 0;
-    if (any_case && size >= 3 && !memcmp(text + 1, "\xC5\xBF", 2)) return 3;
-    char fold = any_case ? 0x20 : 0;
-    char first = (char)(text[1] | fold), second = (char)(size >= 3 ? text[2] | fold : 0);
-    if (first == 's' || first == 't' || first == 'm' || first == 'd') return 2;
-    bool pair = (first == 'r' && second == 'e') || (first == 'v' && second == 'e') || (first == 'l' && second == 'l');
-    return pair ? 3 : 0;
-}
-
-// \s*[\r\n]+ (only if newlines), then \s+(?!\S), then \s+: the text starts with a blank or a newline.
-static size_t whitespace(const char *text, size_t size, bool newlines) {
-    size_t at = 0, last = 0, length, after_newline = 0;
+    PretokenizeItem item, next;
+    do {
+        if (!peek(cursor, &item, error)) return false;
+        if (!item.size) return true;
+        drop(cursor);
+    } while (cursor->step->behavior == PRETOKENIZE_REMOVED && item.match);
+    *piece = cursor->text + item.at;
+    *size = item.size;
     for (;;) {
-        Class class = class_at(text, size, at, &length);
-        if (class != BLANK && class != NEWLINE) break;
-        last = at;
-        at += length;
-        if (class == NEWLINE) after_newline = at;
+        if (cursor->step->behavior == PRETOKENIZE_ISOLATED || cursor->step->behavior == PRETOKENIZE_REMOVED)
+            return true;
+        if (!peek(cursor, &next, error)) return false;
+        if (!next.size || !joins(cursor->step->behavior, item, next)) return true;
+        *size += next.size;
+        drop(cursor);
+        item = next;
     }
-    if (newlines && after_newline) return after_newline;
-    // Before a visible character the last blank is left to it, unless it is the only one.
-    return at == size || last == 0 ? at : last;
 }
 
-static size_t gpt2_next(const char *text, size_t size) {
-    size_t length = contraction(text, size, false), first;
-    if (length) return length;
-    Class class = class_at(text, size, 0, &first);
-    size_t start = 0;
-    if (text[0] == ' ') class = class_at(text, size, start = 1, &first);
-    if (class == LETTER || class == NUMBER || class == OTHER) return run_end(text, size, start, class, size);
-    return whitespace(text, size, false);
-}
-
-// Qwen 2, 2.5, 3 and Llama 3: they differ in how many digits stay together.
-static size_t qwen2_next(const char *text, size_t size, size_t digits) {
-    size_t length = contraction(text, size, true), first, second;
-    if (length) return length;
-    Class class = class_at(text, size, 0, &first);
-    // [^\r\n\p{L}\p{N}]?\p{L}+
-    if (class == LETTER) return run_end(text, size, 0, LETTER, size);
-    Class next = class_at(text, size, first, &second);
-    if ((class == BLANK || class == OTHER) && next == LETTER) return run_end(text, size, first, LETTER, size);
-    // \p{N}
-    if (class == NUMBER) return run_end(text, size, 0, NUMBER, digits);
-    //  ?[^\s\p{L}\p{N}]+[\r\n]*
-    if (class == OTHER || (text[0] == ' ' && next == OTHER)) {
-        size_t end = run_end(text, size, class == OTHER ? 0 : 1, OTHER, size);
-        return run_end(text, size, end, NEWLINE, size);
-    }
-    return whitespace(text, size, true);
-}
-
-size_t pretokenize_next(PretokenizeStep step, const char *text, size_t size) {
-    switch (step) {
-    case PRETOKENIZE_DIGITS: return digits_next(text, size, true);
-    case PRETOKENIZE_DIGIT_RUNS: return digits_next(text, size, false);
-    case PRETOKENIZE_GPT2: return gpt2_next(text, size);
-    case PRETOKENIZE_QWEN2: return qwen2_next(text, size, 1);
-    case PRETOKENIZE_LLAMA3: return qwen2_next(text, size, 3);
-    }
-    CHECK(false, "step %d", (int)step);
-    return size;
+void pretokenize_release(PretokenizeScratch *scratch) {
+    strbuf_close(&scratch->text);
+    pattern_release(&scratch->prepared);
 }

@@ -1,27 +1,54 @@
-// Splitting text into the pieces within which BPE merges.
-//
-// The splits are known by name, not run through a regex engine: they must be exact on the sets of unicode.h (PCRE2 has
-// other ones), and written out by hand they are linear in the text and allocate nothing. Each is the regex quoted
-// below under Oniguruma's rules; alternatives are tried in order, so the comments in pretokenize.c number them.
+// Splitting text into the pieces within which BPE merges: the pre-tokenizers Split, Digits, Whitespace, WhitespaceSplit,
+// Metaspace and ByteLevel of the Hugging Face tokenizers library, each as one step: blanks replaced, a prefix put in front,
+// a pattern that splits.
 #pragma once
-#include "base/error.h"
+#include "text/pattern.h"
 
-#include <stddef.h>
+typedef enum PretokenizeBehavior { // what becomes of a match
+    PRETOKENIZE_ISOLATED,          // a piece of its own
+    PRETOKENIZE_REMOVED,
+    PRETOKENIZE_MERGED_WITH_PREVIOUS, // joined to the text between it and the match before
+    PRETOKENIZE_MERGED_WITH_NEXT,
+    PRETOKENIZE_CONTIGUOUS, // matches that touch make one piece
+} PretokenizeBehavior;
 
-typedef enum PretokenizeStep {
-    PRETOKENIZE_DIGITS,     // Digits(individual_digits = true): each numeric character (Unicode 17) alone
-    PRETOKENIZE_DIGIT_RUNS, // Digits(individual_digits = false): runs of numeric characters
-    // 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-    PRETOKENIZE_GPT2,
-    // (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
-    PRETOKENIZE_QWEN2,
-    PRETOKENIZE_LLAMA3, // the same with \p{N}{1,3}
+typedef enum PretokenizeWhen { PRETOKENIZE_NEVER, PRETOKENIZE_FIRST, PRETOKENIZE_ALWAYS } PretokenizeWhen;
+
+typedef struct PretokenizeStep {
+    const char *blank;           // what every U+0020 becomes; NULL: it stays
+    const char *prefix;          // put in front of a piece that does not begin with it
+    PretokenizeWhen when_prefix; // FIRST: only where the whole text begins
+    Pattern *pattern;            // NULL: not split
+    PretokenizeBehavior behavior;
+    bool inverted; // what lies between matches counts as match
 } PretokenizeStep;
 
-// The step that a regex of a tokenizer.json stands for, recognised by its exact text; false when it is none of them.
-bool pretokenize_known(PretokenizeStep *step, const char *regex);
+// Working memory of one step. Zero-initialise; pretokenize_release when done.
+typedef struct PretokenizeScratch {
+    StrBuf text;
+    PatternText prepared;
+} PretokenizeScratch;
 
-// Length of the first piece of text[size], 1 to size; size must not be 0. The text is taken as a whole: what follows it
-// in a longer text is not seen, so a blank before its end counts as the end. Bytes that are not UTF-8 count as
-// characters that are neither letters, numbers nor blanks.
-size_t pretokenize_next(PretokenizeStep step, const char *text, size_t size);
+typedef struct PretokenizeItem {
+    size_t at, size; // bytes; size 0: none
+    bool match;
+} PretokenizeItem;
+
+// One text on its way through one step.
+typedef struct PretokenizeCursor {
+    const PretokenizeStep *step;
+    PretokenizeScratch *scratch;
+    const char *text;
+    size_t size, at, character; // at: bytes read, character: as many characters
+    PretokenizeItem ahead[2];   // read, not yet given out
+    size_t ahead_count;
+} PretokenizeCursor;
+
+// text must stay until the last piece. first: it is where the whole text begins.
+void pretokenize_begin(PretokenizeCursor *cursor, const PretokenizeStep *step, PretokenizeScratch *scratch,
+                       const char *text, size_t size, bool first);
+
+// The next piece, valid until the scratch is used again; *size 0 at the end. Fails only where the pattern does.
+bool pretokenize_next(PretokenizeCursor *cursor, const char **piece, size_t *size, Error *error);
+
+void pretokenize_release(PretokenizeScratch *scratch);

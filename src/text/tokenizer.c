@@ -1,8 +1,6 @@
 #include "text/tokenizer.h"
 
 #include "text/tokenizer_build.h"
-#include "text/unicode.h"
-#include "text/utf8.h"
 
 #include <string.h>
 
@@ -11,73 +9,82 @@ typedef struct Encoder {
     const Tokenizer *tokenizer;
     TokenList *ids;
     BpeScratch scratch;
+    PretokenizeScratch steps[TOKENIZER_STEPS];
     StrBuf characters; // a piece in byte characters
 } Encoder;
 
-static void encode_piece(Encoder *encoder, const char *text, size_t size) {
-    const Tokenizer *tokenizer = encoder->tokenizer;
-    if (tokenizer->whole_pieces) {
+// The token that is the whole piece, or -1.
+static int32_t whole_token(Encoder *encoder, const char *text, size_t size) {
+    const Vocabulary *vocabulary = &encoder->tokenizer->vocabulary;
+    if (vocabulary->byte_level) {
         strbuf_clear(&encoder->characters);
         for (size_t i = 0; i < size; i++) {
             char character[4];
             strbuf_append(&encoder->characters, character, vocabulary_put_byte(character, (uint8_t)text[i]));
         }
-        int32_t id = vocabulary_find(&tokenizer->vocabulary, encoder->characters.text, encoder->characters.length);
-        if (id >= 0 && tokenizer->vocabulary.tokens[id].flags & VOCABULARY_MODEL) {
-            bpe_list_append(encoder->ids, id);
-            return;
-        }
+        text = encoder->characters.text;
+        size = encoder->characters.length;
     }
-    bpe_encode(&tokenizer->bpe, &encoder->scratch, encoder->ids, text, size);
+    int32_t id = vocabulary_find(vocabulary, text, size);
+    return id >= 0 && vocabulary->tokens[id].flags & VOCABULARY_MODEL ? id : -1;
 }
 
-// Splits by the steps from `step` on.
-static void encode_split(Encoder *encoder, int step, const char *text, size_t size) {
-    if (step == encoder->tokenizer->step_count) {
-        encode_piece(encoder, text, size);
-        return;
-    }
-    for (size_t at = 0; at < size;) {
-        size_t length = pretokenize_next(encoder->tokenizer->steps[step], text + at, size - at);
-        encode_split(encoder, step + 1, text + at, length);
-        at += length;
-    }
-}
-
-static void encode_normalized(Encoder *encoder, const char *text, size_t size) {
-    size_t at, length;
-    int32_t id;
-    while ((id = added_find(&encoder->tokenizer->normalized, text, size, &at, &length)) >= 0) {
-        encode_split(encoder, 0, text, at);
+static bool encode_piece(Encoder *encoder, const char *text, size_t size, Error *error) {
+    if (size > BPE_LONGEST)
+        return error_set(error, "a piece of %zu bytes cannot be tokenized, %d is the most", size, BPE_LONGEST);
+    int32_t id = encoder->tokenizer->whole_pieces ? whole_token(encoder, text, size) : -1;
+    if (id >= 0)
         bpe_list_append(encoder->ids, id);
-        text += at + length;
-        size -= at + length;
-    }
-    encode_split(encoder, 0, text, size);
+    else
+        bpe_encode(&encoder->tokenizer->bpe, &encoder->scratch, encoder->ids, text, size);
+    return true;
 }
 
-static void encode_between(Encoder *encoder, const char *text, size_t size) {
-    if (!size) return;
-    if (!encoder->tokenizer->nfc) {
-        encode_normalized(encoder, text, size);
-        return;
+// Splits by the steps from `number` on. first: the whole text begins here.
+static bool encode_split(Encoder *encoder, int number, const char *text, size_t size, bool first, Error *error) {
+    if (!size) return true;
+    if (number == encoder->tokenizer->step_count) return encode_piece(encoder, text, size, error);
+    PretokenizeCursor cursor;
+    pretokenize_begin(&cursor, encoder->tokenizer->steps + number, encoder->steps + number, text, size, first);
+    for (;; first = false) {
+        const char *piece;
+        size_t length;
+        if (!pretokenize_next(&cursor, &piece, &length, error)) return false;
+        if (!length) return true;
+        if (!encode_split(encoder, number + 1, piece, length, first && piece == cursor.text, error)) return false;
     }
+}
+
+static bool encode_normalized(Encoder *encoder, const char *text, size_t size, bool first, Error *error) {
+    AddedCursor cursor = {.text = text, .size = size};
+    for (;;) {
+        AddedPart part = added_next(&encoder->tokenizer->normalized, &cursor);
+        if (!encode_split(encoder, 0, text + part.at, part.size, first && !part.at, error)) return false;
+        if (part.id < 0) return true;
+        bpe_list_append(encoder->ids, part.id);
+    }
+}
+
+static bool encode_between(Encoder *encoder, const char *text, size_t size, bool first, Error *error) {
+    const Tokenizer *tokenizer = encoder->tokenizer;
+    if (!size) return true;
+    if (!tokenizer->normalizer_count) return encode_normalized(encoder, text, size, first, error);
     StrBuf normal = {0};
-    unicode_nfc(&normal, text, size);
-    encode_normalized(encoder, normal.text, normal.length);
+    bool good =
+        normalize_text(tokenizer->normalizers, tokenizer->normalizer_count, &normal, text, size, BPE_LONGEST, error) &&
+        encode_normalized(encoder, normal.text, normal.length, first, error);
     strbuf_close(&normal);
+    return good;
 }
 
-static void encode_raw(Encoder *encoder, const char *text, size_t size) {
-    size_t at, length;
-    int32_t id;
-    while ((id = added_find(&encoder->tokenizer->raw, text, size, &at, &length)) >= 0) {
-        encode_between(encoder, text, at);
-        bpe_list_append(encoder->ids, id);
-        text += at + length;
-        size -= at + length;
+static bool encode_raw(Encoder *encoder, const char *text, size_t size, Error *error) {
+    AddedCursor cursor = {.text = text, .size = size};
+    for (;;) {
+        AddedPart part = added_next(&encoder->tokenizer->raw, &cursor);
+        if (!encode_between(encoder, text + part.at, part.size, !part.at, error)) return false;
+        if (part.id < 0) return true;
+        bpe_list_append(encoder->ids, part.id);
     }
-    encode_between(encoder, text, size);
 }
 
 // A text that brings its own BOS keeps that one.
@@ -93,30 +100,29 @@ static void drop_second_bos(const Tokenizer *tokenizer, TokenList *ids, size_t f
 
 bool tokenizer_encode(const Tokenizer *tokenizer, TokenList *ids, const char *text, size_t size, bool add_special,
                       Error *error) {
-    // NFC can make a text three times as long.
-    if (size > BPE_LONGEST / 3)
-        return error_set(error, "a text of %zu bytes cannot be tokenized, %d is the most", size, BPE_LONGEST / 3);
+    if (size > BPE_LONGEST)
+        return error_set(error, "a text of %zu bytes cannot be tokenized, %d is the most", size, BPE_LONGEST);
     size_t first = ids->count;
     for (size_t i = 0; add_special && i < tokenizer->prefix.count; i++) bpe_list_append(ids, tokenizer->prefix.ids[i]);
     Encoder encoder = {.tokenizer = tokenizer, .ids = ids};
-    encode_raw(&encoder, text, size);
+    bool good = encode_raw(&encoder, text, size, error);
     arena_close(&encoder.scratch.arena);
     strbuf_close(&encoder.characters);
+    for (int i = 0; i < tokenizer->step_count; i++) pretokenize_release(&encoder.steps[i]);
+    if (!good) {
+        bpe_list_cut(ids, first);
+        return false;
+    }
     if (add_special) drop_second_bos(tokenizer, ids, first);
     for (size_t i = 0; add_special && i < tokenizer->suffix.count; i++) bpe_list_append(ids, tokenizer->suffix.ids[i]);
     return true;
 }
 
 void tokenizer_decode(const Tokenizer *tokenizer, StrBuf *text, const int32_t *ids, size_t count, bool skip_special) {
-    StrBuf bytes = {0};
-    for (size_t i = 0; i < count; i++) {
-        if (skip_special && tokenizer_is_special(tokenizer, ids[i])) continue;
-        size_t size;
-        const char *token = tokenizer_token_bytes(tokenizer, ids[i], &size);
-        strbuf_append(&bytes, token, size);
-    }
-    utf8_repair(text, bytes.text, bytes.length, true);
-    strbuf_close(&bytes);
+    DetokenizeState state = {.tokenizer = tokenizer, .skip_special = skip_special};
+    for (size_t i = 0; i < count; i++) detokenize_push(&state, text, ids[i]);
+    detokenize_flush(&state, text);
+    detokenize_close(&state);
 }
 
 int32_t tokenizer_id(const Tokenizer *tokenizer, const char *token) {

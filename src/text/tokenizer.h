@@ -1,9 +1,9 @@
-// Byte-level BPE tokenizers, with the ids of the Hugging Face tokenizers library (0.23) reading the same tokenizer.json.
+// BPE tokenizers, with the ids of the Hugging Face tokenizers library (0.23) reading the same tokenizer.json.
 //
-// Encoding: added tokens are cut out of the raw text (leftmost, longest); what lies between is normalized (NFC or not at
-// all), split into pieces (pretokenize.h), and each piece's bytes are merged (bpe.h). Text is bytes: it may contain 0,
-// and bytes that are not UTF-8 are encoded as they are. Decoding: bytes of all tokens joined, then every maximal
-// ill-formed part becomes one U+FFFD (utf8.h). Token by token: detokenize.h.
+// Encoding: added tokens are cut out of the raw text (added.h); what lies between is normalized (normalize.h), normalized
+// added tokens are cut out, the rest is split into pieces (pretokenize.h), and each piece's symbols are merged (bpe.h). Text
+// is bytes: it may contain 0, and bytes that are not UTF-8 are encoded as they are, as characters that are neither letters,
+// numbers nor blanks. Decoding: detokenize.h.
 #pragma once
 #include "base/strbuf.h"
 #include "text/bpe.h"
@@ -11,35 +11,45 @@
 // Immutable after open: any number of threads may use one.
 typedef struct Tokenizer Tokenizer;
 
-// What a GGUF file holds under tokenizer.ggml.*. Token texts are in byte characters (vocabulary.h). Everything is
-// copied. The arrays may be NULL where their count is 0; types may be NULL: all normal.
+// What a GGUF file holds under tokenizer.ggml.*. Everything is copied. The arrays may be NULL where their count is 0; types
+// may be NULL: all normal.
+//
+// model gpt2: a byte-level vocabulary, texts in byte characters (vocabulary.h), with merges and one of the known ways to
+// split (pre). model llama (sentencepiece): texts with U+2581 for blanks, tokens made in order of their scores; every text
+// between added tokens gets a blank in front (add_space_prefix), which a decode takes off; characters without a token become
+// the tokens <0xHH> of their bytes.
 typedef struct TokenizerTables {
+    bool sentencepiece; // model
     int32_t token_count;
     const char *const *tokens; // tokens, by id
-    const int32_t *types;      // token_type: 3 control (added, special), 4 user-defined (added), 5 unused (no text)
+    const float *scores;       // scores, by id
+    const int32_t *types; // token_type: 2 unknown and 3 control (added, special), 4 user-defined (added), 5 unused (no
+                          // text), 6 byte
     int32_t merge_count;
-    const char *const *merges;      // merges: "left right", by rank
-    const char *pre;                // pre: smollm, qwen2, gpt-2 or default, llama-bpe or llama3
-    int32_t bos_id, eos_id, pad_id; // -1: none
-    bool add_bos;                   // add_bos_token
+    const char *const *merges; // merges: "left right", by rank
+    const char *
+        pre; // pre: smollm, qwen2, deepseek-r1-qwen, gpt-2 or default, llama-bpe, llama3 or llama-v3, smaug-bpe, tekken
+    int32_t bos_id, eos_id, pad_id, unknown_id; // -1: none
+    int add_bos, add_eos;  // add_bos_token, add_eos_token; -1: not said, BOS is added to llama, llama-bpe and tekken
+    bool add_space_prefix; // add_space_prefix
 } TokenizerTables;
 
 // Fails on an unknown pre (naming the known ones), ids out of range, duplicate tokens, and merges of or into tokens that
 // are not there. The line starts with source_name.
 bool tokenizer_open_tables(Tokenizer **tokenizer, const TokenizerTables *tables, const char *source_name, Error *error);
 
-// Reads folder/tokenizer.json, and from folder/tokenizer_config.json, when it is there, bos_token, eos_token, pad_token
-// and add_bos_token. Whatever part of tokenizer.json would change ids and is not known here is refused by name: the
-// model must be BPE without dropout and byte fallback, the normalizer NFC or null, the pre-tokenizer made of Digits,
-// Split with one of the regexes of pretokenize.h and ByteLevel, the post-processor ByteLevel or a template of special
-// tokens around one text, the decoder ByteLevel. truncation and padding concern batches and are not read.
+// Reads folder/tokenizer.json, and from tokenizer_config.json beside it, when it is there, bos_token, eos_token, pad_token,
+// add_bos_token and add_eos_token. Whatever part of tokenizer.json would change ids or texts and is not known here is refused
+// by name: the model must be BPE without dropout, prefixes and suffixes; for the other parts see tokenizer_parts.c.
+// truncation, padding and clean_up_tokenization_spaces are not applied, as in transformers (verbose logs say so).
 bool tokenizer_open_folder(Tokenizer **tokenizer, const char *folder, Error *error);
+bool tokenizer_open_file(Tokenizer **tokenizer, const char *path, Error *error); // a tokenizer.json
 
 void tokenizer_close(Tokenizer *tokenizer); // accepts NULL
 
 // Appends the ids of text[size]; the caller closes the list (bpe_list_close). With add_special, the tokens that the
 // post-processor or add_bos put before and after a text are added; a text that begins with the BOS token gets no second
-// one. Fails only for a text of more than BPE_LONGEST bytes.
+// one. Fails, leaving the list as it was, for a text of more than BPE_LONGEST bytes and where a split needs too many steps.
 bool tokenizer_encode(const Tokenizer *tokenizer, TokenList *ids, const char *text, size_t size, bool add_special,
                       Error *error);
 

@@ -6,39 +6,7 @@
 
 #include <string.h>
 
-static bool in_ranges(const UnicodeRange *ranges, size_t count, uint32_t code) {
-    size_t low = 0, high = count; // the first range that ends at code or later lies in [low, high]
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (ranges[middle].last < code)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < count && ranges[low].first <= code;
-}
-
-bool unicode_is_letter(uint32_t code) {
-    if (code < 0x80) return (code | 0x20) >= 'a' && (code | 0x20) <= 'z';
-    return in_ranges(unicode_tables_letters, unicode_tables_letters_count, code);
-}
-
-bool unicode_is_number(uint32_t code) {
-    if (code < 0x80) return code >= '0' && code <= '9';
-    return in_ranges(unicode_tables_numbers, unicode_tables_numbers_count, code);
-}
-
-bool unicode_is_whitespace(uint32_t code) {
-    if (code < 0x80) return code == ' ' || (code >= '\t' && code <= '\r');
-    return in_ranges(unicode_tables_whitespace, unicode_tables_whitespace_count, code);
-}
-
-bool unicode_is_numeric(uint32_t code) {
-    if (code < 0x80) return code >= '0' && code <= '9';
-    return in_ranges(unicode_tables_numeric, unicode_tables_numeric_count, code);
-}
-
-// NFC: Unicode 9, section 3.11 (canonical ordering, composition) and 3.12 (Hangul).
+// Unicode 9, section 3.11 (canonical ordering, composition) and 3.12 (Hangul).
 
 enum { NOTHING_BELOW = 0x300 }; // no character below takes part in anything but being composed with a later one
 enum { RAW_BYTE = 0x40000000 }; // a byte that is not UTF-8, kept as a starter
@@ -174,15 +142,16 @@ static void compose(Marks *list) {
     list->count = kept;
 }
 
-static size_t plain_length(const char *text, size_t size) {
+// Bytes at the start that no form changes: NFC leaves what lies below U+0300 (CC 80), NFD what lies below U+00C0 (C3 80).
+static size_t plain_length(const char *text, size_t size, UnicodeForm form) {
+    uint8_t bound = form == UNICODE_NFC ? 0xCC : 0xC3;
     size_t at = 0;
-    while (at < size && (uint8_t)text[at] < 0xCC) at++; // U+0300 is CC 80, so every byte of what lies below is smaller
+    while (at < size && (uint8_t)text[at] < bound) at++;
     return at;
 }
 
-void unicode_nfc(StrBuf *out, const char *text, size_t size) {
-    size_t plain = plain_length(text, size);
-    if (plain == size) {
+void unicode_normalize(StrBuf *out, const char *text, size_t size, UnicodeForm form) {
+    if (plain_length(text, size, form) == size) {
         strbuf_append(out, text, size);
         return;
     }
@@ -196,7 +165,7 @@ void unicode_nfc(StrBuf *out, const char *text, size_t size) {
         at += step.size;
     }
     order(&list);
-    compose(&list);
+    if (form == UNICODE_NFC) compose(&list);
     for (size_t i = 0; i < list.count; i++) {
         uint32_t code = list.marks[i].code;
         char bytes[4] = {(char)(code & 0xFF)};

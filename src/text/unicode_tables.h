@@ -3,9 +3,43 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct UnicodeRange {
+// General categories, by Unicode's own two letters. Characters in no row are unassigned (Cn).
+typedef enum UnicodeCategory {
+    UNICODE_LU,
+    UNICODE_LL,
+    UNICODE_LT,
+    UNICODE_LM,
+    UNICODE_LO,
+    UNICODE_MN,
+    UNICODE_MC,
+    UNICODE_ME,
+    UNICODE_ND,
+    UNICODE_NL,
+    UNICODE_NO,
+    UNICODE_PC,
+    UNICODE_PD,
+    UNICODE_PS,
+    UNICODE_PE,
+    UNICODE_PI,
+    UNICODE_PF,
+    UNICODE_PO,
+    UNICODE_SM,
+    UNICODE_SC,
+    UNICODE_SK,
+    UNICODE_SO,
+    UNICODE_ZS,
+    UNICODE_ZL,
+    UNICODE_ZP,
+    UNICODE_CC,
+    UNICODE_CF,
+    UNICODE_CO,
+    UNICODE_CN,
+} UnicodeCategory;
+
+typedef struct UnicodeCategoryRange {
     uint32_t first, last; // inclusive
-} UnicodeRange;
+    UnicodeCategory category;
+} UnicodeCategoryRange;
 
 typedef struct UnicodeClass {
     uint32_t first, last; // inclusive
@@ -16,10 +50,8 @@ typedef struct UnicodeTriple {
     uint32_t a, b, c;
 } UnicodeTriple;
 
-extern const UnicodeRange unicode_tables_letters[], unicode_tables_numbers[], unicode_tables_whitespace[],
-    unicode_tables_numeric[];
-extern const size_t unicode_tables_letters_count, unicode_tables_numbers_count, unicode_tables_whitespace_count,
-    unicode_tables_numeric_count;
+extern const UnicodeCategoryRange unicode_tables_categories[];
+extern const size_t unicode_tables_categories_count;
 
 extern const UnicodeClass unicode_tables_classes[];
 extern const size_t unicode_tables_classes_count;

@@ -27,7 +27,7 @@ size_t vocabulary_put_byte(char out[4], uint8_t byte) {
     return utf8_put(out, byte_character(byte));
 }
 
-void vocabulary_open(Vocabulary *vocabulary, Arena *arena, int32_t size) {
+void vocabulary_open(Vocabulary *vocabulary, Arena *arena, int32_t size, bool byte_level) {
     CHECK(size >= 0 && size <= VOCABULARY_LARGEST, "%d ids", size);
     uint32_t slots = 16;
     while (slots < 2 * (uint32_t)size) slots *= 2;
@@ -36,6 +36,7 @@ void vocabulary_open(Vocabulary *vocabulary, Arena *arena, int32_t size) {
         .size = size,
         .slots = arena_array(arena, int32_t, slots),
         .mask = slots - 1,
+        .byte_level = byte_level,
     };
     memset(vocabulary->slots, 0xFF, slots * sizeof *vocabulary->slots);
 }
@@ -69,11 +70,12 @@ static char *take(Vocabulary *vocabulary, Arena *arena, size_t size) {
 
 // A token that is not written in byte characters throughout (an added one with a blank, say) stands for its own text.
 // bytes: room for text[size], which stays where it is.
-static void set_bytes(VocabularyToken *token, char *bytes, const char *text, size_t size) {
+static void set_bytes(const Vocabulary *vocabulary, VocabularyToken *token, char *bytes, const char *text,
+                      size_t size) {
     uint32_t count = 0;
     for (size_t at = 0; at < size;) {
         Utf8Step step = utf8_step(text + at, size - at);
-        int byte = step.kind == UTF8_GOOD ? character_byte(step.code) : -1;
+        int byte = vocabulary->byte_level && step.kind == UTF8_GOOD ? character_byte(step.code) : -1;
         if (byte < 0) {
             token->bytes = text;
             token->byte_size = (uint32_t)size;
@@ -90,7 +92,7 @@ void vocabulary_set_bytes(Vocabulary *vocabulary, Arena *arena, int32_t id, cons
     CHECK(id >= 0 && id < vocabulary->size && size <= UINT32_MAX / 2, "id %d, %zu bytes", id, size);
     char *copy = take(vocabulary, arena, 2 * (size + 1));
     memcpy(copy, text, size);
-    set_bytes(vocabulary->tokens + id, copy + size + 1, copy, size);
+    set_bytes(vocabulary, vocabulary->tokens + id, copy + size + 1, copy, size);
 }
 
 bool vocabulary_add(Vocabulary *vocabulary, Arena *arena, int32_t id, const char *text, size_t size, uint32_t flags,
@@ -110,7 +112,7 @@ bool vocabulary_add(Vocabulary *vocabulary, Arena *arena, int32_t id, const char
     memcpy(copy, text, size);
     token->text = copy;
     token->text_size = (uint32_t)size;
-    set_bytes(token, copy + size + 1, copy, size);
+    set_bytes(vocabulary, token, copy + size + 1, copy, size);
     vocabulary->slots[slot] = id;
     return true;
 }
