@@ -216,16 +216,11 @@ const ParameterTable *model_file_parameters(const ModelFile *file) {
     return &file->table;
 }
 
-// Row 2j of a head goes to its row j, row 2j + 1 to row j + head_dim/2.
-static bool read_interleaved(float *out, const Source *source, int64_t rows, int64_t cols, int64_t head_dim) {
-    size_t row_bytes = (size_t)(cols / dequantize_block(source->format)) * dequantize_block_bytes(source->format);
-    bool finite = true;
-    for (int64_t row = 0; row < rows; row++) {
-        int64_t head = row / head_dim, in_head = row % head_dim;
-        int64_t to = head * head_dim + in_head / 2 + in_head % 2 * (head_dim / 2);
-        finite &= dequantize(out + to * cols, source->data + (size_t)row * row_bytes, source->format, cols);
-    }
-    return finite;
+// The row of the file that holds a row of the parameter: row j of a head is row 2j there, row j + head_dim/2 is row 2j + 1.
+static int64_t stored_row(const ModelFile *file, const Source *source, int64_t row) {
+    int64_t head_dim = file->architecture.head_dim, half = head_dim / 2, in_head = row % head_dim;
+    if (!source->interleaved) return row;
+    return row - in_head + in_head % half * 2 + in_head / half;
 }
 
 static size_t source_bytes(const Source *source, const Parameter *parameter) {
@@ -233,15 +228,41 @@ static size_t source_bytes(const Source *source, const Parameter *parameter) {
     return blocks * dequantize_block_bytes(source->format);
 }
 
-bool model_file_read(const ModelFile *file, const Parameter *parameter, float *out, Error *error) {
+static const Source *source_of(const ModelFile *file, const Parameter *parameter) {
     const Parameter *own = parameters_find(&file->table, parameter->unit, parameter->role);
     CHECK(own && own->rows == parameter->rows && own->cols == parameter->cols, "%s is not of this model",
           parameter->name);
-    const Source *source = &file->sources[own - file->table.items];
-    bool finite = source->interleaved ? read_interleaved(out, source, own->rows, own->cols, file->architecture.head_dim)
-                                      : dequantize(out, source->data, source->format, own->rows * own->cols);
-    file_map_leave(source->data, source_bytes(source, own)); // weights are read once: they are not to be held twice
-    return finite || error_set(error, "%s: tensor %s holds a value that is not finite", file->path, own->name);
+    return &file->sources[own - file->table.items];
+}
+
+bool model_file_read_row(const ModelFile *file, const Parameter *parameter, int64_t row, float *out) {
+    const Source *source = source_of(file, parameter);
+    int64_t blocks = parameter->cols / dequantize_block(source->format);
+    CHECK(row >= 0 && row < parameter->rows, "row %lld of %s", (long long)row, parameter->name);
+    size_t bytes = (size_t)blocks * dequantize_block_bytes(source->format);
+    return dequantize(out, source->data + (size_t)stored_row(file, source, row) * bytes, source->format,
+                      parameter->cols);
+}
+
+bool model_file_not_finite(const ModelFile *file, const Parameter *parameter, Error *error) {
+    return error_set(error, "%s: tensor %s holds a value that is not finite", file->path, parameter->name);
+}
+
+void model_file_leave(const ModelFile *file, const Parameter *parameter) {
+    const Source *source = source_of(file, parameter);
+    file_map_leave(source->data, source_bytes(source, parameter));
+}
+
+bool model_file_read(const ModelFile *file, const Parameter *parameter, float *out, Error *error) {
+    const Source *source = source_of(file, parameter);
+    int64_t rows = parameter->rows, cols = parameter->cols;
+    bool finite = true;
+    if (source->interleaved)
+        for (int64_t row = 0; row < rows; row++) finite &= model_file_read_row(file, parameter, row, out + row * cols);
+    else
+        finite = dequantize(out, source->data, source->format, rows * cols);
+    model_file_leave(file, parameter);
+    return finite || model_file_not_finite(file, parameter, error);
 }
 
 bool model_file_read_unit(const ModelFile *file, int unit, float *flat, Error *error) {

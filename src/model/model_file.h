@@ -19,6 +19,12 @@ const ParameterTable *model_file_parameters(const ModelFile *file);
 // exactly, q and k rows un-permuted). A value that is not finite is an error.
 bool model_file_read(const ModelFile *file, const Parameter *parameter, float *out, Error *error);
 
+// One row of it; any number of threads may read. Returns whether all values are finite. model_file_not_finite makes the error
+// and returns false. model_file_leave when all was read: the file's pages need no memory of this process any more.
+bool model_file_read_row(const ModelFile *file, const Parameter *parameter, int64_t row, float *out);
+bool model_file_not_finite(const ModelFile *file, const Parameter *parameter, Error *error);
+void model_file_leave(const ModelFile *file, const Parameter *parameter);
+
 // Writes all parameters of a unit into its flat array of fp32 (model/parameters.h); gaps are left alone.
 bool model_file_read_unit(const ModelFile *file, int unit, float *flat, Error *error);
 

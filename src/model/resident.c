@@ -133,6 +133,32 @@ static void load_root(Resident *r, int unit, const Tensor *flat) {
     device_release(&r->ops->device, &copy);
 }
 
+// Where biases and norms begin in a block's flat array, behind the matrices.
+static int64_t vectors_from(const Resident *r, int unit) {
+    const Parameter *first = parameters_find(r->parameters, unit, PARAMETER_Q_BIAS);
+    if (!first) first = parameters_find(r->parameters, unit, PARAMETER_INPUT_NORM);
+    return first->offset;
+}
+
+// Biases and norms have a small array of their own, with the same order and gaps: flat's part from vectors_from on.
+static void load_vectors(Resident *r, int unit, const Tensor *part) {
+    BlockWeights *block = &r->blocks[unit];
+    int64_t from = vectors_from(r, unit);
+    Tensor *vectors = &r->block_vectors[unit];
+    if (!vectors->data) *vectors = DEVICE_TENSOR_RAW(&r->ops->device, r->tag, r->policy.compute, part->size[0]);
+    rows_cast(r->ops, vectors, part);
+    Tensor *views[] = {&block->qkv_bias_C, &block->input_norm_D, &block->middle_norm_D, &block->q_norm_E,
+                       &block->k_norm_E};
+    ParameterRole roles[] = {PARAMETER_Q_BIAS, PARAMETER_INPUT_NORM, PARAMETER_MIDDLE_NORM, PARAMETER_Q_NORM,
+                             PARAMETER_K_NORM};
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
+        const Parameter *parameter = parameters_find(r->parameters, unit, roles[i]);
+        if (!parameter) continue;
+        int64_t size = roles[i] == PARAMETER_Q_BIAS ? r->shape.qkv_columns : parameter->rows;
+        *views[i] = tensor_rows(vectors, parameter->offset - from, size);
+    }
+}
+
 static void load_block(Resident *r, int unit, const Tensor *flat) {
     BlockWeights *block = &r->blocks[unit];
     Tensor copy, in_compute = rounded(r, &copy, flat);
@@ -142,21 +168,9 @@ static void load_block(Resident *r, int unit, const Tensor *flat) {
     repack(r, &block->gate_up);
     repack(r, &block->down);
     device_release(&r->ops->device, &copy);
-    // Biases and norms lie behind the matrices: their own small array, with the same order and gaps.
-    const Parameter *first = parameters_find(r->parameters, unit, PARAMETER_Q_BIAS);
-    if (!first) first = parameters_find(r->parameters, unit, PARAMETER_INPUT_NORM);
-    int64_t count = r->parameters->unit_sizes[unit] - first->offset;
-    Tensor *vectors = &r->block_vectors[unit], part = tensor_rows(flat, first->offset, count);
-    if (!vectors->data) *vectors = DEVICE_TENSOR_RAW(&r->ops->device, r->tag, r->policy.compute, count);
-    rows_cast(r->ops, vectors, &part);
-    Tensor *views[] = {&block->qkv_bias_C, &block->input_norm_D, &block->middle_norm_D, &block->q_norm_E,
-                       &block->k_norm_E};
-    ParameterRole roles[] = {PARAMETER_Q_BIAS, PARAMETER_INPUT_NORM, PARAMETER_MIDDLE_NORM, PARAMETER_Q_NORM,
-                             PARAMETER_K_NORM};
-    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
-        const Parameter *parameter = parameters_find(r->parameters, unit, roles[i]);
-        if (parameter) *views[i] = tensor_rows(vectors, parameter->offset - first->offset, views[i]->size[0]);
-    }
+    int64_t from = vectors_from(r, unit);
+    Tensor part = tensor_rows(flat, from, r->parameters->unit_sizes[unit] - from);
+    load_vectors(r, unit, &part);
 }
 
 void resident_load_unit(Resident *r, int unit, const Tensor *flat) {
@@ -167,17 +181,156 @@ void resident_load_unit(Resident *r, int unit, const Tensor *flat) {
         load_block(r, unit, flat);
 }
 
-bool resident_load_file(Resident *r, const ModelFile *file, Error *error) {
-    Device *device = &r->ops->device;
-    // The root, the largest unit, first: what it needs in passing is there before the others are.
-    for (int unit = r->parameters->unit_count - 1; unit >= 0; unit--) {
-        Tensor flat = DEVICE_TENSOR(device, MEMORY_SCRATCH, DTYPE_F32, r->parameters->unit_sizes[unit]);
-        bool good = !ops_runs(r->ops) || model_file_read_unit(file, unit, flat.data, error);
-        if (good) resident_load_unit(r, unit, &flat);
-        device_release(device, &flat);
-        if (!good) return false;
+// --- from a file: matrices go stripe by stripe into their panels, so that no unit ever lies in memory as a whole
+
+enum { STRIPE_BYTES = 1 << 20, STRIPE_ROWS = 1024, TASK_ROWS = 16 };
+
+typedef struct ReadJob {
+    const ModelFile *file;
+    const Parameter *group; // matrices whose rows follow each other
+    int64_t first, count;   // rows of the group
+    float *out;
+    bool finite[STRIPE_ROWS];
+} ReadJob;
+
+static const Parameter *row_owner(const Parameter *group, int64_t *row) { // *row becomes the owner's
+    while (*row >= group->rows) *row -= group++->rows;
+    return group;
+}
+
+static void read_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    ReadJob *job = context;
+    for (int64_t i = task * TASK_ROWS; i < job->count && i < (task + 1) * TASK_ROWS; i++) {
+        int64_t row = job->first + i;
+        const Parameter *owner = row_owner(job->group, &row);
+        job->finite[i] = model_file_read_row(job->file, owner, row, job->out + i * owner->cols);
     }
+}
+
+// Rows first, first+1, … of the group into rows_RK (F32).
+static bool read_rows(Resident *r, Tensor *rows_RK, const ModelFile *file, const Parameter *group, int64_t first,
+                      Error *error) {
+    if (!ops_runs(r->ops)) return true;
+    ReadJob job = {.file = file, .group = group, .first = first, .count = rows_RK->size[0], .out = rows_RK->data};
+    team_run(r->ops->team, (job.count + TASK_ROWS - 1) / TASK_ROWS, read_task, &job);
+    for (int64_t i = 0, row = first; i < job.count; i++, row = first + i)
+        if (!job.finite[i]) return model_file_not_finite(file, row_owner(group, &row), error);
     return true;
+}
+
+// Rows that are read at a time: whole panels, few enough for the caches.
+static int64_t stripe_rows(int64_t k) {
+    int64_t rows = STRIPE_BYTES / (int64_t)sizeof(float) / k / LINEAR_PACKED_ROWS * LINEAR_PACKED_ROWS;
+    return rows < LINEAR_PACKED_ROWS ? LINEAR_PACKED_ROWS : rows > STRIPE_ROWS ? STRIPE_ROWS : rows;
+}
+
+// What a load works with: where it reads from, and room for one stripe of any matrix, as read and in the compute dtype.
+typedef struct Load {
+    const ModelFile *file;
+    Tensor read, cast; // one tensor when the compute dtype is F32
+} Load;
+
+static void load_open(Load *load, Resident *r, const ModelFile *file) {
+    int64_t most = 0;
+    for (int i = 0; i < r->parameters->count; i++) {
+        int64_t k = r->parameters->items[i].cols, size = stripe_rows(k) * k;
+        if (size > most) most = size;
+    }
+    load->file = file;
+    load->read = DEVICE_TENSOR_RAW(&r->ops->device, MEMORY_SCRATCH, DTYPE_F32, most);
+    load->cast = load->read;
+    if (r->policy.compute != DTYPE_F32)
+        load->cast = DEVICE_TENSOR_RAW(&r->ops->device, MEMORY_SCRATCH, r->policy.compute, most);
+}
+
+static void load_close(Load *load, Resident *r) {
+    if (load->cast.data != load->read.data) device_release(&r->ops->device, &load->cast);
+    device_release(&r->ops->device, &load->read);
+}
+
+static Tensor stripe_of(const Tensor *room, int64_t rows, int64_t k) {
+    Tensor part = tensor_rows(room, 0, rows * k);
+    return TENSOR_RESHAPE(&part, rows, k);
+}
+
+// The matrix of a role, with those that follow it up to `last`, into new panels, or (to_panels NULL) into to_rows.
+static bool load_matrix(Resident *r, LinearWeight *to_panels, Tensor *to_rows, const Load *load, int unit,
+                        ParameterRole role, ParameterRole last, Error *error) {
+    Device *device = &r->ops->device;
+    DType compute = r->policy.compute;
+    const Parameter *group = parameters_find(r->parameters, unit, role);
+    const Parameter *end = parameters_find(r->parameters, unit, last) + 1;
+    int64_t n = 0, k = group->cols, stripe = stripe_rows(k);
+    for (const Parameter *at = group; at < end; at++) n += at->rows;
+    if (to_panels) {
+        device_release(device, &to_panels->panels);
+        *to_panels = (LinearWeight){.n = n, .k = k};
+        linear_open_panels(r->ops, to_panels, compute, r->tag);
+    } else {
+        device_release(device, to_rows);
+        *to_rows = DEVICE_TENSOR_RAW(device, r->tag, compute, n, k);
+    }
+    for (int64_t first = 0; first < n; first += stripe) {
+        int64_t count = n - first < stripe ? n - first : stripe;
+        Tensor cast = to_panels ? stripe_of(&load->cast, count, k) : tensor_rows(to_rows, first, count);
+        Tensor read = compute == DTYPE_F32 ? cast : stripe_of(&load->read, count, k);
+        if (!read_rows(r, &read, load->file, group, first, error)) return false;
+        if (compute != DTYPE_F32) rows_cast(r->ops, &cast, &read);
+        if (to_panels) linear_pack_rows(r->ops, to_panels, &cast, first);
+    }
+    for (const Parameter *at = group; ops_runs(r->ops) && at < end; at++) model_file_leave(load->file, at);
+    return true;
+}
+
+static bool load_block_file(Resident *r, const Load *load, int unit, Error *error) {
+    BlockWeights *block = &r->blocks[unit];
+    const ParameterTable *table = r->parameters;
+    if (!load_matrix(r, &block->qkv, NULL, load, unit, PARAMETER_Q, PARAMETER_V, error) ||
+        !load_matrix(r, &block->o, NULL, load, unit, PARAMETER_O, PARAMETER_O, error) ||
+        !load_matrix(r, &block->gate_up, NULL, load, unit, PARAMETER_GATE, PARAMETER_UP, error) ||
+        !load_matrix(r, &block->down, NULL, load, unit, PARAMETER_DOWN, PARAMETER_DOWN, error))
+        return false;
+    int64_t from = vectors_from(r, unit);
+    Tensor part = DEVICE_TENSOR(&r->ops->device, MEMORY_SCRATCH, DTYPE_F32, table->unit_sizes[unit] - from);
+    bool good = true;
+    for (int i = 0; good && ops_runs(r->ops) && i < table->count; i++) {
+        const Parameter *parameter = &table->items[i];
+        if (parameter->unit != unit || !parameter->vector) continue;
+        good = model_file_read(load->file, parameter, (float *)part.data + (parameter->offset - from), error);
+    }
+    if (good) load_vectors(r, unit, &part);
+    device_release(&r->ops->device, &part);
+    return good;
+}
+
+static bool load_root_file(Resident *r, const Load *load, int unit, Error *error) {
+    Device *device = &r->ops->device;
+    const Parameter *norm = parameters_find(r->parameters, unit, PARAMETER_FINAL_NORM);
+    bool tied = !parameters_find(r->parameters, unit, PARAMETER_HEAD);
+    ParameterRole head = tied ? PARAMETER_EMBEDDING : PARAMETER_HEAD; // tied: the head's panels hold the embeddings
+    if ((!tied &&
+         !load_matrix(r, NULL, &r->embedding_VD, load, unit, PARAMETER_EMBEDDING, PARAMETER_EMBEDDING, error)) ||
+        !load_matrix(r, &r->head, NULL, load, unit, head, head, error))
+        return false;
+    Tensor part = DEVICE_TENSOR_RAW(device, MEMORY_SCRATCH, DTYPE_F32, norm->rows);
+    device_release(device, &r->final_norm_D);
+    r->final_norm_D = DEVICE_TENSOR_RAW(device, r->tag, r->policy.compute, norm->rows);
+    bool good = !ops_runs(r->ops) || model_file_read(load->file, norm, part.data, error);
+    if (good) rows_cast(r->ops, &r->final_norm_D, &part);
+    device_release(device, &part);
+    return good;
+}
+
+bool resident_load_file(Resident *r, const ModelFile *file, Error *error) {
+    Load load;
+    bool good = true;
+    load_open(&load, r, file);
+    for (int unit = 0; good && unit < r->parameters->unit_count; unit++)
+        good = unit == r->architecture->layer_count ? load_root_file(r, &load, unit, error)
+                                                    : load_block_file(r, &load, unit, error);
+    load_close(&load, r);
+    return good;
 }
 
 // The first `count` rows of every scratch tensor.

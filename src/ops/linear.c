@@ -39,22 +39,38 @@ static void pack_task(void *context, int64_t panel, int worker) {
     job->kernels->gemm_pack(&pack);
 }
 
-void linear_pack(Ops *ops, LinearWeight *weight, MemoryTag tag) {
-    check_matrix(&weight->rows, "weight", weight->n, weight->k);
-    DType dtype = weight->rows.dtype;
+void linear_open_panels(Ops *ops, LinearWeight *weight, DType dtype, MemoryTag tag) {
     weight->panels = DEVICE_TENSOR_RAW(&ops->device, tag, dtype, panels_of(weight), weight->k, GEMM_PANEL);
+}
+
+void linear_pack_rows(Ops *ops, LinearWeight *weight, const Tensor *rows_RK, int64_t first) {
+    _Static_assert((int)LINEAR_PACKED_ROWS == (int)GEMM_PANEL, "whole panels");
+    int64_t count = rows_RK->size[0];
+    DType dtype = weight->panels.dtype;
+    check_matrix(rows_RK, "rows", count, weight->k);
+    CHECK(rows_RK->dtype == dtype, "rows are %s, the panels %s", dtype_name(rows_RK->dtype), dtype_name(dtype));
+    CHECK(first >= 0 && first % GEMM_PANEL == 0 && count <= weight->n - first &&
+              (count % GEMM_PANEL == 0 || first + count == weight->n),
+          "rows %lld + %lld of %lld", (long long)first, (long long)count, (long long)weight->n);
     if (!ops_runs(ops)) return;
-    GemmLines lines = {weight->rows.data, dtype, GEMM_K_INNER, weight->k};
+    int64_t panels = (count + GEMM_PANEL - 1) / GEMM_PANEL;
+    GemmLines lines = {rows_RK->data, dtype, GEMM_K_INNER, weight->k};
     PackJob job = {ops->kernels,
                    {.lines = &lines,
-                    .count = weight->n,
-                    .pieces = panels_of(weight),
+                    .count = count,
+                    .pieces = panels,
                     .width = GEMM_PANEL,
                     .k = weight->k,
-                    .out = weight->panels.data,
+                    .out = (char *)weight->panels.data + (size_t)(first * weight->k) * dtype_size(dtype),
                     .dtype = dtype,
                     .k_to = weight->k}};
-    team_run(ops->team, panels_of(weight), pack_task, &job);
+    team_run(ops->team, panels, pack_task, &job);
+}
+
+void linear_pack(Ops *ops, LinearWeight *weight, MemoryTag tag) {
+    check_matrix(&weight->rows, "weight", weight->n, weight->k);
+    linear_open_panels(ops, weight, weight->rows.dtype, tag);
+    linear_pack_rows(ops, weight, &weight->rows, 0);
 }
 
 void linear_forward(Ops *ops, Tensor *y_TN, const Tensor *x_TK, const LinearWeight *weight, const Tensor *bias_N) {

@@ -14,6 +14,12 @@ typedef struct LinearWeight {
 // Packs rows into new panels (for weights that are used many times: decode). The caller releases weight->panels.
 void linear_pack(Ops *ops, LinearWeight *weight, MemoryTag tag);
 
+// The same in parts, for weights that never lie in memory as rows: makes room for panels of dtype, then packs rows
+// first..first+R-1 of the weight from rows_RK. first is a multiple of LINEAR_PACKED_ROWS, R too unless it ends the weight.
+enum { LINEAR_PACKED_ROWS = 32 };
+void linear_open_panels(Ops *ops, LinearWeight *weight, DType dtype, MemoryTag tag);
+void linear_pack_rows(Ops *ops, LinearWeight *weight, const Tensor *rows_RK, int64_t first);
+
 // y_TN = x_TK · Wᵀ + bias_N. bias may be NULL; it is added to the finished chain in fp32 before the rounding.
 void linear_forward(Ops *ops, Tensor *y_TN, const Tensor *x_TK, const LinearWeight *weight, const Tensor *bias_N);
 
