@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 static const char *const digests_path = "tests/data/rollout/digests.txt";
-enum { WAYS = 9, FAMILIES = 2, SCHEDULES = 4 };
+enum { WAYS = 9, MODELS = 2, SCHEDULES = 4 };
 
 static GenerationOptions way_options(int way, int schedule) {
     static const struct {
@@ -63,7 +63,7 @@ static void digest_of(char hex[DIGEST_HEX], ModelFamily family, PrecisionPolicy 
     tiny_model_close(&model);
 }
 
-static const ModelFamily families[FAMILIES] = {MODEL_LLAMA, MODEL_QWEN2};
+static const ModelFamily models[MODELS] = {MODEL_LLAMA, MODEL_QWEN2};
 
 static void line_of(char line[96], int family, int precision, const char *hex) {
     snprintf(line, 96, "%s %s %s\n", family ? "qwen2" : "llama", dtype_name(precisions[precision].compute), hex);
@@ -72,10 +72,10 @@ static void line_of(char line[96], int family, int precision, const char *hex) {
 static void write_digests(void) {
     FILE *out = fopen(digests_path, "w");
     assert_non_null(out);
-    for (int family = 0; family < FAMILIES; family++)
+    for (int family = 0; family < MODELS; family++)
         for (int precision = 0; precision < PRECISIONS; precision++) {
             char hex[DIGEST_HEX], line[96];
-            digest_of(hex, families[family], precisions[precision], one_thread, ROWS, 0);
+            digest_of(hex, models[family], precisions[precision], one_thread, ROWS, 0);
             line_of(line, family, precision, hex);
             fputs(line, out);
         }
@@ -98,10 +98,10 @@ static void test_digests(void **state) {
         OpsOptions ops = {.threads = 1 + i, .isa = isas[i]};
         if (!ops_open(&probe, ops, &error)) continue; // this CPU lacks it
         ops_close(&probe);
-        for (int family = 0; family < FAMILIES; family++)
+        for (int family = 0; family < MODELS; family++)
             for (int precision = 0; precision < PRECISIONS; precision++) {
                 char hex[DIGEST_HEX], line[96];
-                digest_of(hex, families[family], precisions[precision], ops, rows[i],
+                digest_of(hex, models[family], precisions[precision], ops, rows[i],
                           (i + family + precision) % SCHEDULES);
                 line_of(line, family, precision, hex);
                 if (!strstr(text, line))
