@@ -4,7 +4,7 @@
 CC = gcc
 BUILD = build
 ROOMS = base device ops comm text model rollout train config run
-PACKAGES = libfyaml jansson libpcre2-8 libutf8proc libxxhash libcrypto libcurl gmp
+PACKAGES = libfyaml jansson libpcre2-8 libutf8proc libxxhash libcrypto libcurl gmp libedit
 TEST_PACKAGES = cmocka mpfr libssl
 
 CFLAGS = -O2 -g

@@ -432,19 +432,26 @@ static void test_answers_can_be_read_while_they_grow(void **state) {
     assert_true(engine_open(&engine, &model.resident, &options, engine_setup_stops, &error));
     EngineRequest request = {.ids = (int32_t[]){5, 6, 7}, .count = 3, .samples = 2};
     assert_true(engine_start(engine, &request, 1, engine_setup_run, &error));
-    int64_t count, expected = 1;
-    const int32_t *answer = engine_answer(engine, 0, 1, &count);
+    int64_t expected = 1;
+    EngineAnswer answer = engine_answer(engine, 0, 1);
+    const int32_t *ids = answer.ids;
+    const float *logprobs = answer.logprobs;
     int32_t seen[20];
-    assert_int_equal(count, 0);
+    assert_int_equal(answer.count, 0);
     for (bool more = true; more; expected++) {
+        assert_false(answer.finished);
         more = engine_step(engine);
-        assert_ptr_equal(engine_answer(engine, 0, 1, &count), answer);
-        assert_int_equal(count, expected);
-        seen[count - 1] = answer[count - 1];
+        answer = engine_answer(engine, 0, 1);
+        assert_ptr_equal(answer.ids, ids);
+        assert_ptr_equal(answer.logprobs, logprobs);
+        assert_int_equal(answer.count, expected);
+        assert_true(logprobs[expected - 1] < 0);
+        seen[expected - 1] = ids[expected - 1];
         assert_int_equal(engine_counts(engine).answer_tokens, 2 * expected);
     }
-    assert_int_equal(count, 20);
-    assert_memory_equal(seen + 1, answer + 1, 19 * sizeof *seen);
+    assert_int_equal(answer.count, 20);
+    assert_true(answer.finished && answer.finish == FINISH_LENGTH && answer.stopped_by == -1);
+    assert_memory_equal(seen, ids, 20 * sizeof *seen);
     assert_false(engine_step(engine));
     engine_close(engine);
     tiny_model_close(&model);

@@ -1,5 +1,7 @@
 #include "base/file.h"
 
+#include "base/strbuf.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -69,6 +71,25 @@ bool file_read(char **text, size_t *size, Arena *arena, const char *path, Error 
     if (size) *size = map.size;
     file_unmap(&map);
     return true;
+}
+
+bool file_read_stream(char **text, size_t *size, Arena *arena, const char *path, Error *error) {
+    bool standard = !strcmp(path, "-");
+    StrBuf all = {0};
+    char part[1 << 14];
+    ssize_t count;
+    int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return fail(error, path, "open");
+    while ((count = read(fd, part, sizeof part)) > 0 || (count < 0 && errno == EINTR))
+        if (count > 0) strbuf_append(&all, part, (size_t)count);
+    bool good = count == 0 || fail(error, standard ? "standard input" : path, "read");
+    if (!standard) close(fd);
+    if (good) {
+        *text = arena_bytes(arena, all.text, all.length);
+        if (size) *size = all.length;
+    }
+    strbuf_close(&all);
+    return good;
 }
 
 bool file_exists(const char *path) {

@@ -18,6 +18,9 @@ void file_map_leave(const void *data, size_t size);
 // Reads the file into the arena with a 0 byte behind it; *size (may be NULL) is its length without that byte.
 bool file_read(char **text, size_t *size, Arena *arena, const char *path, Error *error);
 
+// The same of what need not be a regular file (a pipe, a terminal): waits for its end. "-" is standard input.
+bool file_read_stream(char **text, size_t *size, Arena *arena, const char *path, Error *error);
+
 bool file_exists(const char *path);
 bool file_is_folder(const char *path);
 bool file_same(const char *one, const char *other); // two names of one file or folder; false when one is missing

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -109,11 +110,15 @@ Team *team_open(int threads) {
     team->threads = arena_array(&arena, pthread_t, threads);
     team->members = arena_array(&arena, TeamMember, threads);
     team->arena = arena;
+    sigset_t all, before; // signals are the caller's: its mask alone decides whether they come
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     for (int i = 1; i < threads; i++) {
         team->members[i] = (TeamMember){team, i};
         int failed = pthread_create(&team->threads[i], NULL, member_main, &team->members[i]);
         OBTAINED(!failed, "thread %d of %d: %s", i, threads, strerror(failed));
     }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return team;
 }
 

@@ -397,12 +397,17 @@ const StopStrings *engine_stop_strings(const Engine *e) {
     return &e->stop_strings;
 }
 
-const int32_t *engine_answer(const Engine *e, int64_t request, int32_t sample, int64_t *count) {
+EngineAnswer engine_answer(const Engine *e, int64_t request, int32_t sample) {
     CHECK(request >= 0 && request < e->request_count && sample >= 0 && sample < e->requests[request].samples,
           "request %lld, sample %d", (long long)request, sample);
     const Sequence *q = &e->sequences[e->requests[request].first_sequence + sample];
-    *count = q->known - q->prompt_length;
-    return q->ids + q->prompt_length;
+    return (EngineAnswer){.ids = q->ids + q->prompt_length,
+                          .logprobs = q->logprobs,
+                          .count = q->known - q->prompt_length,
+                          .held = stop_strings_held(&e->stop_strings, &q->stop),
+                          .finished = q->finished,
+                          .finish = q->finish,
+                          .stopped_by = q->stopped_by};
 }
 
 static void collect_sequence(Samples *out, const Request *request, const Sequence *q) {

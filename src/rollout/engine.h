@@ -80,8 +80,17 @@ typedef struct EngineCounts {
 } EngineCounts;
 EngineCounts engine_counts(const Engine *engine);
 
-// The answer so far of sample `sample` of request `request`; the array stays where it is until the next start or close.
-const int32_t *engine_answer(const Engine *engine, int64_t request, int32_t sample, int64_t *count);
+// An answer so far. The arrays stay where they are until the next start or close.
+typedef struct EngineAnswer {
+    const int32_t *ids;
+    const float *logprobs;
+    int64_t count;
+    int32_t held; // bytes at its end that may still become part of a stop string
+    bool finished;
+    FinishReason finish; // of a finished one, and
+    int32_t stopped_by;  // the stop id, or the number of the stop string; -1: neither
+} EngineAnswer;
+EngineAnswer engine_answer(const Engine *engine, int64_t request, int32_t sample);
 
 // To read answers with (stop_strings_text), until close.
 const StopStrings *engine_stop_strings(const Engine *engine);

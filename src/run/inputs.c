@@ -15,13 +15,24 @@ static bool take_ids(Inputs *inputs, const json_t *given, Error *error) {
     return true;
 }
 
+// The conversation as ids, behind the system message of the options if it brings none.
+static bool take_messages(Inputs *inputs, json_t *messages, bool answered, Error *error) {
+    const char *first = json_string_value(json_object_get(json_array_get(messages, 0), "role"));
+    json_t *whole = json_array();
+    if (inputs->options.system && !(first && !strcmp(first, "system")))
+        json_array_append_new(whole, json_pack("{s:s, s:s}", "role", "system", "content", inputs->options.system));
+    json_array_extend(whole, messages);
+    bool good = loaded_model_chat_ids(inputs->model, &inputs->ids, whole, answered, error);
+    json_decref(whole);
+    return good;
+}
+
 static bool take_text(Inputs *inputs, json_t *text, Error *error) {
-    const LoadedModel *model = inputs->model;
     if (!inputs->options.as_chat)
-        return tokenizer_encode(model->tokenizer, &inputs->ids, json_string_value(text), json_string_length(text), true,
-                                error);
+        return tokenizer_encode(inputs->model->tokenizer, &inputs->ids, json_string_value(text),
+                                json_string_length(text), true, error);
     json_t *messages = json_pack("[{s:s, s:O}]", "role", "user", "content", text);
-    bool good = loaded_model_chat_ids(model, &inputs->ids, messages, inputs->options.answered, error);
+    bool good = take_messages(inputs, messages, inputs->options.answered, error);
     json_decref(messages);
     return good;
 }
@@ -39,10 +50,11 @@ static bool take_line(Inputs *inputs, const json_t *line, Error *error) {
                          options->text_key);
     if (text)
         return json_is_string(text) ? take_text(inputs, text, error) : wrong_type(options->text_key, "text", error);
+    if (ids && options->system) return error_set(error, "\"ids\" leave no place for a system message (--system)");
     if (ids) return json_is_array(ids) ? take_ids(inputs, ids, error) : wrong_type("ids", "list of ids", error);
     if (!json_is_array(messages)) return wrong_type("messages", "list of messages", error);
     bool answered = options->answered || json_is_true(json_object_get(line, "add_generation_prompt"));
-    return loaded_model_chat_ids(inputs->model, &inputs->ids, messages, answered, error);
+    return take_messages(inputs, messages, answered, error);
 }
 
 static bool add(Inputs *inputs, const json_t *line, Error *error) {
@@ -65,8 +77,19 @@ static bool is_blank(const char *line, size_t length) {
     return true;
 }
 
+static bool add_text(Inputs *inputs, const char *text, size_t length, Error *error) {
+    json_t *value = json_stringn(text, length);
+    if (!value) return error_set(error, "not UTF-8");
+    json_t *line = json_object();
+    json_object_set_new(line, inputs->options.text_key, value);
+    bool good = add(inputs, line, error);
+    json_decref(line);
+    return good;
+}
+
 static bool add_line(Inputs *inputs, const char *line, size_t length, Error *error) {
     if (is_blank(line, length)) return true;
+    if (inputs->options.plain) return add_text(inputs, line, length - (line[length - 1] == '\r'), error);
     json_error_t where;
     json_t *value = json_loadb(line, length, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &where);
     if (!value) return error_set(error, "not valid JSON: %s", where.text);
@@ -75,11 +98,31 @@ static bool add_line(Inputs *inputs, const char *line, size_t length, Error *err
     return good;
 }
 
+static bool ends_with(const char *text, const char *ending) {
+    size_t length = strlen(text), size = strlen(ending);
+    return length >= size && !strcmp(text + length - size, ending);
+}
+
+bool inputs_options(InputOptions *options, Arguments *arguments, const char *path, Error *error) {
+    const char *key = command_text(arguments, "--key");
+    int format = path && ends_with(path, ".txt");
+    if (!command_choice(arguments, "--format", &format, error)) return false;
+    options->plain = format;
+    if (key) options->text_key = key;
+    if (!path && (key || command_text(arguments, "--format")))
+        return command_misuse(arguments) || error_set(error, "--format and --key belong to a FILE");
+    if (key && format) return command_misuse(arguments) || error_set(error, "--key: lines of plain text have no keys");
+    if (!strcmp(options->text_key, "messages") || !strcmp(options->text_key, "ids"))
+        return command_misuse(arguments) || error_set(error, "--key is '%s', which is no text", key);
+    return true;
+}
+
 bool inputs_read(Inputs *inputs, const char *path, Arena *arena, Error *error) {
     static const char mark[] = "\xef\xbb\xbf"; // that some editors put before UTF-8
+    const char *name = strcmp(path, "-") ? path : "standard input";
     char *text;
     size_t size;
-    if (!file_read(&text, &size, arena, path, error)) return false;
+    if (!file_read_stream(&text, &size, arena, path, error)) return false;
     const char *at = text, *end = text + size;
     if (!strncmp(text, mark, strlen(mark))) at += strlen(mark);
     int64_t lines = 1;
@@ -89,18 +132,15 @@ bool inputs_read(Inputs *inputs, const char *path, Arena *arena, Error *error) {
         const char *line_end = memchr(at, '\n', (size_t)(end - at));
         if (!line_end) line_end = end;
         if (!add_line(inputs, at, (size_t)(line_end - at), error))
-            return error_prefix(error, "%s:%lld: ", path, (long long)number);
+            return error_prefix(error, "%s:%lld: ", name, (long long)number);
         at = line_end + 1;
     }
-    return inputs->count || error_set(error, "%s: no line holds anything", path);
+    return inputs->count || error_set(error, "%s: no line holds anything", name);
 }
 
-bool inputs_take(Inputs *inputs, const char *text, Arena *arena, Error *error) {
+bool inputs_take(Inputs *inputs, const char *text, size_t size, Arena *arena, Error *error) {
     inputs->offset = arena_array(arena, int64_t, 2);
-    json_t *line = json_pack("{s:s}", inputs->options.text_key, text);
-    bool good = line ? add(inputs, line, error) : error_set(error, "not UTF-8");
-    json_decref(line);
-    return good || error_prefix(error, "the %s: ", inputs->options.text_key);
+    return add_text(inputs, text, size, error) || error_prefix(error, "the %s: ", inputs->options.text_key);
 }
 
 void inputs_close(Inputs *inputs) {
