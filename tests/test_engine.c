@@ -102,10 +102,10 @@ static void assert_plain(TinyModel *model, const GenerationOptions *options) {
 static void test_answers_are_those_of_the_plain_road(void **state) {
     (void)state;
     static const DType outputs[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
-    for (int i = 0; i < 2 * FAMILIES; i++) {
+    for (int i = 0; i < 2 * FAMILY_COUNT; i++) {
         TinyModel model;
-        PrecisionPolicy policy = {precisions[i % PRECISIONS].compute, outputs[i % 2 + i / FAMILIES]};
-        tiny_model_open(&model, (ModelFamily)(i % FAMILIES), policy, one_thread, ROWS);
+        PrecisionPolicy policy = {precisions[i % PRECISIONS].compute, outputs[i % 2 + i / FAMILY_COUNT]};
+        tiny_model_open(&model, (ModelFamily)(i % FAMILY_COUNT), policy, one_thread, ROWS);
         GenerationOptions options = engine_setup_options();
         assert_plain(&model, &options);
         options.temperature = 0.7;
@@ -128,7 +128,7 @@ static void test_answers_are_those_of_the_plain_road(void **state) {
 static void test_batch_size_chunk_and_rows_change_nothing(void **state) {
     (void)state;
     static const int64_t sequences[] = {1, 5, 64}, chunks[] = {1, 16, 64, 1000}, rows[] = {ROWS, 3};
-    for (int family = 0; family < FAMILIES; family++) {
+    for (int family = 0; family < FAMILY_COUNT; family++) {
         Arena arena = {0};
         Samples first = {0};
         for (int r = 0; r < 2; r++) {
@@ -152,7 +152,7 @@ static void test_batch_size_chunk_and_rows_change_nothing(void **state) {
 static void test_threads_and_instruction_sets_change_nothing(void **state) {
     (void)state;
     static const char *const isas[] = {"scalar", "avx2", "avx512"};
-    for (int family = MODEL_QWEN2; family < FAMILIES; family++) {
+    for (int family = MODEL_QWEN2; family < FAMILY_COUNT; family++) {
         Arena arena = {0};
         Samples first = {0};
         for (int i = 0; i < 3; i++)

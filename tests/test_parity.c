@@ -135,7 +135,7 @@ static void test_no_error_in_any_precision(void **state) {
         for (int output = 0; output < 3; output++)
             for (int filtered = 0; filtered < 2; filtered++) {
                 PrecisionPolicy policy = {compute ? DTYPE_BF16 : DTYPE_F32, outputs[output]};
-                ModelFamily family = (ModelFamily)((6 * compute + 2 * output + filtered) % FAMILIES);
+                ModelFamily family = (ModelFamily)((6 * compute + 2 * output + filtered) % FAMILY_COUNT);
                 assert_parity(family, policy, filtered ? 0.7 : 1, filtered ? 0.9 : 1, (OpsOptions){.threads = 2}, 3);
             }
 }
@@ -149,7 +149,7 @@ static void test_no_error_on_any_instruction_set(void **state) {
         OpsOptions options = {.threads = 1 + i, .isa = isas[i]};
         if (!ops_open(&probe, options, &error)) continue; // this CPU lacks it
         ops_close(&probe);
-        for (int family = MODEL_QWEN2; family < FAMILIES; family++)
+        for (int family = MODEL_QWEN2; family < FAMILY_COUNT; family++)
             assert_parity((ModelFamily)family, (PrecisionPolicy){DTYPE_BF16, DTYPE_F32}, 1, 1, options, 20);
     }
 }
@@ -181,7 +181,7 @@ static void test_scores_are_the_recorded_logprobs(void **state) {
     for (int i = 0; i < 12; i++) {
         TinyModel model;
         PrecisionPolicy policy = {i & 1 ? DTYPE_BF16 : DTYPE_F32, outputs[i / 4]};
-        tiny_model_open(&model, (ModelFamily)(i % FAMILIES), policy, (OpsOptions){.threads = 1}, ROWS);
+        tiny_model_open(&model, (ModelFamily)(i % FAMILY_COUNT), policy, (OpsOptions){.threads = 1}, ROWS);
         for (int k = 0; k < 12; k++) {
             GenerationOptions options = {.max_new_tokens = 20,
                                          .temperature = temperatures[k % 4],

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-static char folder[FAMILIES][64];
+static char folder[FAMILY_COUNT][64];
 
 static Architecture tiny(ModelFamily family, bool tied) {
     Architecture architecture = {.vocab_size = 131,
@@ -39,7 +39,7 @@ static Architecture tiny(ModelFamily family, bool tied) {
 static int setup_models(void **state) {
     (void)state;
     Error error = {0};
-    for (int i = 0; i < FAMILIES; i++) {
+    for (int i = 0; i < FAMILY_COUNT; i++) {
         Architecture kind = tiny((ModelFamily)i, i != MODEL_QWEN2);
         snprintf(folder[i], sizeof folder[i], "/tmp/whet-walk-%d-%d", (int)getpid(), i);
         if (!file_make_folders(folder[i], &error) || !random_model_write(folder[i], &kind, 7, 0.15, &error)) {
@@ -53,7 +53,7 @@ static int setup_models(void **state) {
 static int remove_models(void **state) {
     (void)state;
     Error error;
-    for (int i = 0; i < FAMILIES; i++) file_remove_tree(folder[i], &error);
+    for (int i = 0; i < FAMILY_COUNT; i++) file_remove_tree(folder[i], &error);
     return 0;
 }
 
@@ -159,7 +159,7 @@ enum { POLICIES = sizeof policies / sizeof *policies };
 
 static void micro_batches_change_no_bit(void **state) {
     (void)state;
-    for (int model = 0; model < FAMILIES; model++)
+    for (int model = 0; model < FAMILY_COUNT; model++)
         for (int p = model % 2; p < POLICIES; p += 2) {
             Variant whole = plain, cut = plain;
             whole.policy = cut.policy = policies[p];
@@ -220,7 +220,7 @@ static void head_chunks_change_no_bit(void **state) {
     for (int64_t chunk = 1; chunk < 80; chunk += 33) {
         Variant cut = plain;
         cut.head_chunk = chunk;
-        for (int model = 0; model < FAMILIES; model++) same(model, plain, cut, true);
+        for (int model = 0; model < FAMILY_COUNT; model++) same(model, plain, cut, true);
     }
 }
 
@@ -297,7 +297,7 @@ static void recomputation_changes_no_bit(void **state) {
         kept.policy = again.policy = policies[p];
         again.checkpointing = true;
         again.micro_batch_size = 3;
-        same(p % FAMILIES, kept, again, true);
+        same(p % FAMILY_COUNT, kept, again, true);
     }
 }
 
@@ -309,7 +309,7 @@ static void threads_and_isa_change_no_bit(void **state) {
         Error error;
         if (!ops_open(&ops, (OpsOptions){.threads = 1, .isa = isas[i]}, &error)) continue; // not on this CPU
         ops_close(&ops);
-        for (int model = 0; model < FAMILIES; model++) {
+        for (int model = 0; model < FAMILY_COUNT; model++) {
             Variant one = plain, other = plain;
             one.policy = other.policy = policies[3 * model % POLICIES];
             other.ops = (OpsOptions){.threads = 1 + i, .isa = isas[i]};

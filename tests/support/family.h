@@ -3,7 +3,7 @@
 #pragma once
 #include "model/architecture.h"
 
-enum { FAMILIES = MODEL_SMOLLM3 + 1 };
+enum { FAMILY_COUNT = MODEL_SMOLLM3 + 1 };
 
 // Sets the family's own fields; sizes must be there.
 void family_apply(Architecture *architecture, ModelFamily family);
