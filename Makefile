@@ -35,6 +35,7 @@ OBJECTS := $(SOURCES:src/%.c=$(BUILD)/%.o)
 LIBRARY_OBJECTS := $(filter-out $(BUILD)/run/main.o,$(OBJECTS))
 TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c tests/tool_*.c))
 HELPERS := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/support/*.c))
+FUZZ_OBJECTS := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/fuzz/*.c)) # linked by make fuzz alone
 FIXTURE_OBJECTS := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/fixtures/*.c))
 
 all: $(BUILD)/whet
@@ -81,7 +82,7 @@ $(BUILD)/fixtures: $(FIXTURE_OBJECTS) $(HELPERS) $(BUILD)/libwhet.a
 # Runs every unit test, the fixtures kept in tests/data and the end-to-end scripts; closes with "N passed, N failed, N skipped".
 test: tests
 	@BUILD=$(BUILD) sh tests/run.sh
-tests: all $(TESTS) $(BUILD)/fixtures
+tests: all $(TESTS) $(BUILD)/fixtures $(FUZZ_OBJECTS)
 
 # Runs every kind of case found in FIXTURES (laid out as tests/data) against the built code.
 FIXTURES = tests/data
@@ -141,4 +142,4 @@ clean:
 	rm -rf $(BUILD)
 
 .PHONY: fuzz fuzz-targets ulp bench-gemm bench-step all test tests fixtures layers banned format format-check clean
--include $(OBJECTS:.o=.d) $(TESTS:=.d) $(wildcard $(BUILD)/tests/fuzz/*.d) $(HELPERS:.o=.d) $(FIXTURE_OBJECTS:.o=.d)
+-include $(OBJECTS:.o=.d) $(TESTS:=.d) $(FUZZ_OBJECTS:.o=.d) $(HELPERS:.o=.d) $(FIXTURE_OBJECTS:.o=.d)

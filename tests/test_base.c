@@ -287,6 +287,44 @@ static void test_file_write_faults_leave_the_old(void **state) {
     arena_close(&arena);
 }
 
+// Runs in a child: maps the file, cuts it short and reads beyond its new end.
+static void touch_lost_map(const char *path) {
+    Error error;
+    FileMap map;
+    file_guard_maps();
+    if (!file_map(&map, path, &error) || truncate(path, 100)) _exit(3);
+    volatile uint8_t byte = map.data[map.size - 1];
+    _exit(4 + byte * 0);
+}
+
+static void test_a_map_that_lost_its_file_ends_in_one_line(void **state) {
+    Arena arena = {0};
+    Error error;
+    int ends[2], status = 0;
+    const char *path = in_folder(&arena, state, "short lived");
+    assert_true(file_write(path, arena_alloc(&arena, 20000), 20000, &error));
+    assert_int_equal(pipe(ends), 0);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        touch_lost_map(path);
+    }
+    close(ends[1]);
+    char text[512];
+    ssize_t length = read(ends[0], text, sizeof text - 1);
+    assert_true(length > 0);
+    text[length] = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 1);
+    assert_non_null(strstr(text, path));
+    assert_non_null(strstr(text, "cut short"));
+    assert_ptr_equal(strchr(text, '\n'), text + length - 1);
+    close(ends[0]);
+    arena_close(&arena);
+}
+
 static void test_file_map_refuses_what_is_no_file(void **state) {
     Arena arena = {0};
     Error error;
@@ -659,6 +697,7 @@ int main(void) {
         IN_FOLDER(test_file_write_replaces_whole),
         IN_FOLDER(test_file_write_faults_leave_the_old),
         IN_FOLDER(test_file_map_refuses_what_is_no_file),
+        IN_FOLDER(test_a_map_that_lost_its_file_ends_in_one_line),
         IN_FOLDER(test_file_append_line),
         IN_FOLDER(test_file_folders),
         IN_FOLDER(test_file_rename),

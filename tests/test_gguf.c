@@ -373,6 +373,85 @@ static void test_tensors_that_lie(void **state) {
     bad_file(&b, "tensor a", "do not lie");
 }
 
+// --- files in parts
+
+static const char *part_path(int number, int count) {
+    static char name[4][128];
+    char *out = name[number % 4];
+    snprintf(out, sizeof name[0], "%s/m-%05d-of-%05d.gguf", folder, number, count);
+    return out;
+}
+
+// Part `number` (from 1) of 3, with one tensor of the name (NULL: none) that holds 1, 2, 3, 4 plus ten times the number.
+static void write_part(int number, const char *tensor, uint32_t no, uint32_t count, uint32_t total) {
+    GgufBuild b = {0};
+    float values[4];
+    for (int i = 0; i < 4; i++) values[i] = four[i] + (float)(10 * number);
+    uint16_t no16 = (uint16_t)no, count16 = (uint16_t)count;
+    gguf_build_value(&b, "split.no", GGUF_U16, &no16, 2);
+    gguf_build_value(&b, "split.count", GGUF_U16, &count16, 2);
+    if (number == 1) gguf_build_value(&b, "split.tensors.count", GGUF_I32, &total, 4);
+    if (number == 1) gguf_build_text(&b, "general.name", "whole");
+    if (tensor) gguf_build_tensor(&b, tensor, 2, shape_2x2, 0, values, sizeof values);
+    gguf_build_finish(&b, part_path(number, 3));
+}
+
+static void write_parts(void) {
+    write_part(1, NULL, 0, 3, 2);
+    write_part(2, "z", 1, 3, 0);
+    write_part(3, "a", 2, 3, 0);
+}
+
+static void bad_parts(const char *first, const char *second) {
+    Gguf file;
+    Error error;
+    if (gguf_open(&file, part_path(1, 3), &error)) fail_msg("accepted, expected '%s'", first);
+    if (!strstr(error.text, first) || !strstr(error.text, second))
+        fail_msg("'%s' lacks '%s' or '%s'", error.text, first, second);
+    gguf_close(&file);
+}
+
+static void test_parts_of_a_file_are_one(void **state) {
+    (void)state;
+    Gguf file;
+    Error error;
+    write_parts();
+    if (!gguf_open(&file, part_path(1, 3), &error)) fail_msg("%s", error.text);
+    assert_int_equal(file.tensor_count, 2);
+    assert_non_null(gguf_find(&file, "general.name"));
+    assert_true(((const float *)gguf_tensor(&file, "z")->data)[1] == 22);
+    assert_true(((const float *)gguf_tensor(&file, "a")->data)[3] == 34);
+    gguf_close(&file);
+    gguf_close(&file);
+}
+
+static void test_parts_that_do_not_fit(void **state) {
+    (void)state;
+    Error error;
+    Gguf file;
+    write_parts();
+    assert_false(gguf_open(&file, part_path(2, 3), &error));
+    assert_non_null(strstr(error.text, "part 2 of 3; give the first, whose name ends in -00001-of-00003.gguf"));
+    assert_int_equal(rename(part_path(1, 3), path), 0);
+    assert_false(gguf_open(&file, path, &error));
+    assert_non_null(strstr(error.text, "expected a name that ends in -00001-of-00003.gguf"));
+    write_part(1, NULL, 0, 3, 3);
+    bad_parts("hold 2 tensors", "split.tensors.count is 3");
+    write_part(1, "a", 0, 3, 3);
+    bad_parts("tensor a", "there twice");
+    write_part(1, NULL, 0, 3, 2);
+    write_part(3, "a", 1, 3, 0);
+    bad_parts("m-00003-of-00003.gguf: split.no and split.count are 1 and 3", "expected 2 and 3");
+    write_part(3, "a", 2, 4, 0);
+    bad_parts("m-00003-of-00003.gguf", "are 2 and 4");
+    assert_int_equal(unlink(part_path(3, 3)), 0);
+    bad_parts("m-00003-of-00003.gguf", "cannot open");
+    assert_int_equal(symlink(part_path(1, 3), part_path(3, 3)), 0);
+    bad_parts("m-00003-of-00003.gguf", "are 0 and 3");
+    write_part(1, NULL, 0, 60000, 2);
+    bad_parts("split.count is 60000", "at most 4096");
+}
+
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void) {
@@ -381,6 +460,8 @@ int main(void) {
         IN_FOLDER(test_blocks_by_hand),
         IN_FOLDER(test_every_half),
         IN_FOLDER(test_typed_access),
+        IN_FOLDER(test_parts_of_a_file_are_one),
+        IN_FOLDER(test_parts_that_do_not_fit),
         IN_FOLDER(test_headers_that_lie),
         IN_FOLDER(test_values_that_lie),
         IN_FOLDER(test_tensors_that_lie),

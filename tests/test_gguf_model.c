@@ -311,7 +311,7 @@ static void test_options_not_computed_are_refused(void **state) {
         uint32_t value;
         const char *first, *second;
     } integers[] = {
-        {"split.count", 2, "split.count is 2", "join"},
+        {"split.count", 2, "first of 2 parts", "-00001-of-00002.gguf"},
         {"llama.rope.dimension_count", 2, "llama.rope.dimension_count is 2", "head's size 4"},
         {"llama.attention.key_length", 3, "head_dim is 3", "even"},
         {"llama.attention.value_length", 2, "llama.attention.value_length is 2", "key_length, 4"},

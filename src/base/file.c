@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -62,6 +64,66 @@ void file_map_leave(const void *data, size_t size) {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = ((uintptr_t)data + page - 1) / page * page;
     uintptr_t end = ((uintptr_t)data + size) / page * page;
     if (end > first) madvise((void *)first, end - first, MADV_DONTNEED); // a hint: may fail
+}
+
+// --- a map that lost its file; nothing but async-signal-safe calls
+
+static bool hex(uintptr_t *out, const char **at) {
+    const char *begin = *at;
+    *out = 0;
+    for (; (**at >= '0' && **at <= '9') || (**at >= 'a' && **at <= 'f'); (*at)++)
+        *out = *out << 4 | (uintptr_t)(**at <= '9' ? **at - '0' : **at - 'a' + 10);
+    return *at > begin;
+}
+
+// Whether a line of /proc/self/maps ("7f00-7f10 r--p 0 08:01 42   /path") is about the address.
+static bool holds(const char *line, uintptr_t address) {
+    uintptr_t first, end;
+    return hex(&first, &line) && *line++ == '-' && hex(&end, &line) && address >= first && address < end;
+}
+
+// The name of the file behind the address, with a blank before it; "" when there is none.
+static const char *file_behind(char line[4352], uintptr_t address) {
+    size_t length = 0;
+    int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    for (char byte; maps >= 0 && read(maps, &byte, 1) == 1;) {
+        if (byte != '\n') {
+            if (length < 4351) line[length++] = byte;
+            continue;
+        }
+        line[length] = 0;
+        length = 0;
+        const char *slash = strchr(line, '/');
+        if (holds(line, address)) return slash && slash > line ? slash - 1 : "";
+    }
+    return "";
+}
+
+static void say(const char *text) {
+    size_t left = strlen(text);
+    for (ssize_t n; left && (n = write(STDERR_FILENO, text, left)) > 0; left -= (size_t)n) text += n;
+}
+
+static void map_lost(int number, siginfo_t *info, void *context) {
+    static atomic_flag told = ATOMIC_FLAG_INIT; // by another thread: it ends the program
+    (void)context;
+    char line[4352];
+    while (atomic_flag_test_and_set(&told)) pause();
+    const char *name = file_behind(line, (uintptr_t)info->si_addr);
+    if (!*name) { // no file: a fault of the program or the machine
+        signal(number, SIG_DFL);
+        raise(number);
+        return;
+    }
+    say("whet:");
+    say(name);
+    say(": was cut short or cannot be read any more, while it was in use\n");
+    _exit(1);
+}
+
+void file_guard_maps(void) {
+    struct sigaction action = {.sa_sigaction = map_lost, .sa_flags = SA_SIGINFO};
+    sigaction(SIGBUS, &action, NULL);
 }
 
 bool file_read(char **text, size_t *size, Arena *arena, const char *path, Error *error) {

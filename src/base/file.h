@@ -15,6 +15,10 @@ void file_unmap(FileMap *map); // accepts a zero-initialised map
 // Part of a map has been read: its whole pages need no memory of this process any more. They can be read again.
 void file_map_leave(const void *data, size_t size);
 
+// From now on a map whose file was cut short or cannot be read any more ends the program, when it is touched, with one line that
+// names the file and exit status 1 (instead of SIGBUS). For main, once.
+void file_guard_maps(void);
+
 // Reads the file into the arena with a 0 byte behind it; *size (may be NULL) is its length without that byte.
 bool file_read(char **text, size_t *size, Arena *arena, const char *path, Error *error);
 

@@ -176,6 +176,15 @@ static int by_data(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
+static bool sort_tensors(Gguf *file, Error *error) {
+    GgufTensor *tensors = file->tensors;
+    qsort(tensors, (size_t)file->tensor_count, sizeof *tensors, by_name);
+    for (int64_t i = 1; i < file->tensor_count; i++)
+        if (!strcmp(tensors[i - 1].name, tensors[i].name))
+            return error_set(error, "%s: tensor %.200s is there twice", file->path, tensors[i].name);
+    return true;
+}
+
 static bool check_tensors(Gguf *file, Error *error) {
     GgufTensor *tensors = file->tensors;
     qsort(tensors, (size_t)file->tensor_count, sizeof *tensors, by_data);
@@ -183,11 +192,7 @@ static bool check_tensors(Gguf *file, Error *error) {
         if ((const uint8_t *)tensors[i - 1].data + tensors[i - 1].bytes > (const uint8_t *)tensors[i].data)
             return error_set(error, "%s: tensors %.200s and %.200s overlap", file->path, tensors[i - 1].name,
                              tensors[i].name);
-    qsort(tensors, (size_t)file->tensor_count, sizeof *tensors, by_name);
-    for (int64_t i = 1; i < file->tensor_count; i++)
-        if (!strcmp(tensors[i - 1].name, tensors[i].name))
-            return error_set(error, "%s: tensor %.200s is there twice", file->path, tensors[i].name);
-    return true;
+    return sort_tensors(file, error);
 }
 
 static bool read_values(Gguf *file, Cursor *cursor, Error *error) {
@@ -258,15 +263,79 @@ static bool read_all(Gguf *file, Error *error) {
     return read_values(file, &cursor, error) && read_tensors(file, &cursor, error);
 }
 
-bool gguf_open(Gguf *file, const char *path, Error *error) {
+static bool open_part(Gguf *file, const char *path, Error *error) {
     *file = (Gguf){0};
     file->path = arena_string(&file->arena, path);
-    if (file_map(&file->map, path, error) && read_all(file, error)) return true;
+    return file_map(&file->map, path, error) && read_all(file, error);
+}
+
+// The place of a file in a split model; count 1 for one that is whole.
+static bool read_split(int64_t *number, int64_t *count, const Gguf *file, Error *error) {
+    if (!gguf_integer_or(number, file, "split.no", 0, error) || !gguf_integer_or(count, file, "split.count", 1, error))
+        return false;
+    if (*count > GGUF_MAX_PARTS)
+        return error_set(error, "%s: key split.count is %" PRId64 ", expected at most %d", file->path, *count,
+                         GGUF_MAX_PARTS);
+    return true;
+}
+
+// Puts the tensors of all parts into one list, by name.
+static bool join_tensors(Gguf *file, Error *error) {
+    int64_t total = file->tensor_count, expected;
+    for (int i = 0; i < file->part_count; i++) total += file->parts[i].tensor_count;
+    if (!gguf_integer_or(&expected, file, "split.tensors.count", total, error)) return false;
+    if (expected != total)
+        return error_set(error, "%s: the %d parts hold %" PRId64 " tensors, but key split.tensors.count is %" PRId64,
+                         file->path, file->part_count + 1, total, expected);
+    GgufTensor *tensors = arena_array(&file->arena, GgufTensor, total), *end = tensors;
+    memcpy(end, file->tensors, sizeof *tensors * (size_t)file->tensor_count);
+    end += file->tensor_count;
+    for (int i = 0; i < file->part_count; end += file->parts[i++].tensor_count)
+        memcpy(end, file->parts[i].tensors, sizeof *tensors * (size_t)file->parts[i].tensor_count);
+    file->tensors = tensors;
+    file->tensor_count = total;
+    return sort_tensors(file, error);
+}
+
+static bool open_parts(Gguf *file, Error *error) {
+    int64_t number, count, part_number, part_count;
+    if (!read_split(&number, &count, file, error)) return false;
+    if (count <= 1) return true;
+    if (number != 0)
+        return error_set(error,
+                         "%s: part %" PRId64 " of %" PRId64 "; give the first, whose name ends in -00001-of-%05" PRId64
+                         ".gguf",
+                         file->path, number + 1, count, count);
+    const char *end = arena_format(&file->arena, "-00001-of-%05" PRId64 ".gguf", count);
+    size_t length = strlen(file->path), tail = strlen(end), stem = length > tail ? length - tail : 0;
+    if (!stem || strcmp(file->path + stem, end) != 0)
+        return error_set(error,
+                         "%s: the first of %" PRId64 " parts; expected a name that ends in %s, with the others "
+                         "beside it",
+                         file->path, count, end);
+    file->parts = arena_array(&file->arena, Gguf, count - 1);
+    for (int64_t i = 1; i < count; i++) {
+        Gguf *part = &file->parts[file->part_count++];
+        const char *path =
+            arena_format(&file->arena, "%.*s-%05" PRId64 "-of-%05" PRId64 ".gguf", (int)stem, file->path, i + 1, count);
+        if (!open_part(part, path, error) || !read_split(&part_number, &part_count, part, error)) return false;
+        if (part_number != i || part_count != count)
+            return error_set(error,
+                             "%s: split.no and split.count are %" PRId64 " and %" PRId64 ", expected %" PRId64
+                             " and %" PRId64,
+                             path, part_number, part_count, i, count);
+    }
+    return join_tensors(file, error);
+}
+
+bool gguf_open(Gguf *file, const char *path, Error *error) {
+    if (open_part(file, path, error) && open_parts(file, error)) return true;
     gguf_close(file);
     return false;
 }
 
 void gguf_close(Gguf *file) {
+    for (int i = 0; i < file->part_count; i++) gguf_close(&file->parts[i]);
     file_unmap(&file->map);
     arena_close(&file->arena);
     *file = (Gguf){0};

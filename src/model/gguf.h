@@ -40,16 +40,22 @@ typedef struct GgufTensor {
     size_t bytes;
 } GgufTensor;
 
-// An open file. Zero-initialise or open before close.
-typedef struct Gguf {
-    const char *path;
+// An open file, with the other parts of a split one. Zero-initialise or open before close.
+typedef struct Gguf Gguf;
+struct Gguf {
+    const char *path; // of the first part
     FileMap map;
     Arena arena;
     int64_t value_count, tensor_count;
-    GgufValue *values;   // by key (strcmp)
-    GgufTensor *tensors; // by name
-} Gguf;
+    GgufValue *values;   // by key (strcmp); those of the first part
+    GgufTensor *tensors; // by name; those of all parts
+    int part_count;
+    Gguf *parts; // [part_count] the second part and those behind it
+};
 
+enum { GGUF_MAX_PARTS = 4096 };
+
+// A file split in parts (split.count above 1) is opened by its first, NAME-00001-of-00003.gguf; the others lie beside it.
 // Maps the file and checks everything: lengths and counts against the file's size, no key or tensor twice, tensors inside the
 // file and apart from each other, only formats of dequantize.h. Refuses naming the key or tensor.
 bool gguf_open(Gguf *file, const char *path, Error *error);

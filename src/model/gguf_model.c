@@ -90,12 +90,7 @@ static bool refuse_unsupported(Reader *reader, Error *error) {
     }
     bool causal;
     if (!gguf_flag_or(&causal, reader->file, full_key(reader, "attention.causal"), true, error)) return false;
-    if (!causal) return error_set(error, "%s: key %s is false: not supported", reader->file->path, reader->key);
-    int64_t parts;
-    if (!gguf_integer_or(&parts, reader->file, "split.count", 1, error)) return false;
-    return parts <= 1 ||
-           error_set(error, "%s: key split.count is %" PRId64 ": join the parts first (llama-gguf-split --merge)",
-                     reader->file->path, parts);
+    return causal || error_set(error, "%s: key %s is false: not supported", reader->file->path, reader->key);
 }
 
 // The files of Mistral's models say "llama" and, where they have one, sliding_window, which holds for all layers. llama.cpp's

@@ -1,3 +1,4 @@
+#include "base/file.h"
 #include "run/help_command.h"
 #include "run/verbs.h"
 
@@ -75,6 +76,7 @@ static int end_output(int status) {
 
 int main(int argc, char **argv) {
     keep_standard_streams();
+    file_guard_maps();
     signal(SIGXFSZ, SIG_IGN); // beyond a limit on file sizes, let the write fail
     if (argc < 2) {
         help_overview(stderr);

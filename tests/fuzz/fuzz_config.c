@@ -2,6 +2,7 @@
 #include "base/jsonio.h"
 #include "fuzz/fuzz_files.h"
 #include "model/architecture.h"
+#include "model/rotary.h"
 
 #include <string.h>
 
@@ -12,7 +13,7 @@ static void check_accepted(const Architecture *architecture) {
     Architecture again;
     float *frequencies = calloc((size_t)architecture->head_dim, sizeof *frequencies);
     CHECK(frequencies, "head_dim %lld", (long long)architecture->head_dim);
-    architecture_inv_freq(architecture, frequencies);
+    rotary_inv_freq(&architecture->rope, architecture->head_dim, frequencies);
     free(frequencies);
     json_t *written = architecture_to_json(architecture);
     bool good = architecture_from_json(&again, written, "written", &error);
