@@ -6,8 +6,11 @@
 #include "model/safetensors.h"
 #include "support/gguf_build.h"
 
+#include <glob.h>
 #include <stdio.h>
 #include <string.h>
+
+enum { MOST_KIND = 40000 }; // bytes
 
 static Arena arena;
 static const char *folder;
@@ -153,6 +156,51 @@ static void tokenizer_seeds(void) {
     seed_text("encode", "<|im_start|>user\nHi<|im_end|>\n\xf0\x9f\x98\x80 a\xcc\x81 \xff\xc3");
 }
 
+// Whole tokenizers of every kind, as long as they are small.
+static void add_kinds(void) {
+    glob_t found;
+    if (glob("tests/data/text/tokenizers/*/tokenizer.json", 0, NULL, &found)) return;
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        size_t size;
+        const char *json = read_text(found.gl_pathv[i], &size);
+        StrBuf bundle = {0};
+        if (size > MOST_KIND) continue;
+        add_part(&bundle, "tokenizer.json", json, size);
+        add_text(&bundle, "tokenizer_config.json", tokenizer_config);
+        add_text(&bundle, "text", " Hello, hell\xc3\xa9 123456<e> I'll \n\n  x \xe4\xb8\xad");
+        take_bundle("tokenizer", &bundle);
+    }
+    globfree(&found);
+}
+
+static void answer_seeds(void) {
+    static const char *const pairs[][2] = {
+        {"\\frac{1}{2}", "<think>2</think> So the answer is \\boxed{0.5}."},
+        {"(-\\infty, 3] \\cup [5, 7)", "\\boxed{\\left(-\\infty,3\\right]\\cup[5,7)}"},
+        {"\\begin{pmatrix} 1 & 2 \\\\ 3 & 4 \\end{pmatrix}", "\\boxed{\\begin{bmatrix}1&2\\\\3&4\\end{bmatrix}}"},
+        {"x = 2\\sqrt{3} + 3^{10}", "#### 2\\sqrt3+59049"},
+        {"#### 1,234", "Answer: $1{,}234.00"},
+        {"\\{1, 2, 10^{-3}\\}", "\\boxed{0.001, 1, 2}"},
+        {"50\\%", "1/2 or 50 %"},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        StrBuf bundle = {0};
+        add_text(&bundle, "gold", pairs[i][0]);
+        add_text(&bundle, "text", pairs[i][1]);
+        take_bundle("answer", &bundle);
+    }
+}
+
+static void hub_list_seeds(void) {
+    StrBuf bundle = {0};
+    add_text(&bundle, "list.json",
+             "{\"sha\": \"0123456789012345678901234567890123456789\", \"siblings\": [{\"rfilename\": \"config.json\"}, "
+             "{\"rfilename\": \"model.safetensors.index.json\"}, {\"rfilename\": \"a.safetensors\"}, {\"rfilename\": "
+             "\"tokenizer.json\"}, {\"rfilename\": \"x/b.gguf\"}]}");
+    add_text(&bundle, "index.json", "{\"weight_map\": {\"t\": \"a.safetensors\", \"u\": \"a.safetensors\"}}");
+    take_bundle("hub_list", &bundle);
+}
+
 static void hub_folder_seeds(const char *scratch) {
     const Architecture architecture = {
         .family = MODEL_QWEN2,
@@ -282,6 +330,9 @@ int main(int count, char **words) {
     hub_folder_seeds(scratch);
     config_seeds();
     tokenizer_seeds();
+    add_kinds();
+    answer_seeds();
+    hub_list_seeds();
     template_seeds();
     recipe_seeds();
     input_seeds();
