@@ -4,7 +4,7 @@
 CC = gcc
 BUILD = build
 ROOMS = base device ops comm text model rollout train config run
-PACKAGES = libfyaml jansson libpcre2-8 libutf8proc libxxhash libcrypto libcurl gmp libedit
+PACKAGES = libfyaml jansson libpcre2-8 libutf8proc libxxhash libcrypto libcurl gmp libedit libprotobuf-c
 TEST_PACKAGES = cmocka mpfr libssl
 
 CFLAGS = -O2 -g
@@ -30,8 +30,10 @@ PACKAGE_LIBS := -lflint-arb -lflint $(shell pkg-config --libs $(PACKAGES) 2>/dev
 TEST_CFLAGS := $(shell pkg-config --cflags $(TEST_PACKAGES) 2>/dev/null)
 TEST_LIBS := $(shell pkg-config --libs $(TEST_PACKAGES) 2>/dev/null)
 
+# Protocol buffers: C made by protoc-c.
+PROTOS := $(patsubst src/%.proto,$(BUILD)/%.pb-c.c,$(foreach room,$(ROOMS),$(wildcard src/$(room)/*.proto)))
 SOURCES := $(foreach room,$(ROOMS),$(wildcard src/$(room)/*.c))
-OBJECTS := $(SOURCES:src/%.c=$(BUILD)/%.o)
+OBJECTS := $(SOURCES:src/%.c=$(BUILD)/%.o) $(PROTOS:.c=.o)
 LIBRARY_OBJECTS := $(filter-out $(BUILD)/run/main.o,$(OBJECTS))
 TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c tests/tool_*.c))
 HELPERS := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/support/*.c))
@@ -52,6 +54,13 @@ $(BUILD)/ops/kernels_avx512.o: override CFLAGS += $(KERNEL_LEVEL) $(AVX512_FLAGS
 $(BUILD)/tests/support/simd_avx2.o: override CFLAGS += $(AVX2_FLAGS)
 $(BUILD)/tests/support/simd_avx512.o: override CFLAGS += $(AVX512_FLAGS)
 $(BUILD)/model/dequantize.o: override CFLAGS += $(KERNEL_LEVEL)
+
+$(BUILD)/%.pb-c.c: src/%.proto
+	@mkdir -p $(@D)
+	protoc-c --proto_path=src --c_out=$(BUILD) $<
+$(PROTOS:.c=.o): %.o: %.c
+	$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
+$(BUILD)/run/tensorboard.o $(BUILD)/tests/test_tensorboard.o: | $(PROTOS)
 
 $(BUILD)/%.o: src/%.c Makefile
 	@mkdir -p $(@D)

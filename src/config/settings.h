@@ -68,6 +68,7 @@ typedef struct CheckpointOptions {
 // logger.*
 typedef struct LoggerOptions {
     const char *log_dir;
+    bool tensorboard_enabled;
     int64_t num_val_samples_to_print;
 } LoggerOptions;
 

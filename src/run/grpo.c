@@ -351,12 +351,22 @@ static bool finish_early(const Progression *at, Trainer *t, Error *error) {
     return at->saved || !s->checkpointing.enabled || save(at, t, error);
 }
 
+static bool open_board(Trainer *t, int64_t step, Error *error) {
+    const LoggerOptions *logger = &t->settings->logger;
+    if (!logger->tensorboard_enabled) return true;
+    Arena arena = {0};
+    bool good = tensorboard_open(&t->board, arena_format(&arena, "%s/tensorboard", logger->log_dir), step, error) &&
+                tensorboard_hparams(&t->board, t->settings->tree, error);
+    arena_close(&arena);
+    return good;
+}
+
 bool grpo_train(Trainer *t, Error *error) {
     const GrpoOptions *grpo = &t->settings->grpo;
     Progression at = {0};
     Arena arena = {0};
     if (!check_metric(t, error) || !resume(&at, t, error) ||
-        !step_log_resume(t->settings->logger.log_dir, at.step, error))
+        !step_log_resume(t->settings->logger.log_dir, at.step, error) || !open_board(t, at.step, error))
         return false;
     int64_t last = last_step(&at, t);
     show_run(t);

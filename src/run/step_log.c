@@ -150,9 +150,10 @@ static void put_memory(json_t *line, const Ledger *ledger) {
     }
 }
 
-static bool append(const json_t *line, const Trainer *t, Error *error) {
+static bool append(const json_t *line, int64_t step, const Trainer *t, Error *error) {
     Arena arena = {0};
-    bool good = jsonio_append(line, arena_format(&arena, "%s/metrics.jsonl", t->settings->logger.log_dir), error);
+    bool good = jsonio_append(line, arena_format(&arena, "%s/metrics.jsonl", t->settings->logger.log_dir), error) &&
+                (!t->settings->logger.tensorboard_enabled || tensorboard_scalars(&t->board, line, step, error));
     arena_close(&arena);
     return good;
 }
@@ -241,7 +242,7 @@ bool step_log_metric(double *value, const char *metric_name, const StepReport *r
 bool step_log_write(const StepReport *r, const Trainer *t, double seconds_left, Error *error) {
     AnswerStats a = answer_stats(r);
     json_t *line = step_metrics(r, &a, t);
-    bool good = append(line, t, error);
+    bool good = append(line, r->step, t, error);
     json_decref(line);
     print_line(r, &a, &t->ops.device.ledger, seconds_left);
     if (r->update.output_overflows)
@@ -257,7 +258,7 @@ bool step_log_write(const StepReport *r, const Trainer *t, double seconds_left, 
 bool step_log_validation(const Validation *v, int64_t step, const Trainer *t, Error *error) {
     if (!v->done) return true;
     json_t *line = validation_metrics(v, step);
-    bool good = append(line, t, error);
+    bool good = append(line, step, t, error);
     json_decref(line);
     log_info("  validation at step %lld: accuracy %.4f on %lld held-out questions, average length %.1f, %.1f s",
              (long long)step, v->accuracy, (long long)v->samples, v->avg_length, v->seconds);

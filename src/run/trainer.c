@@ -61,6 +61,7 @@ bool trainer_open(Trainer *t, const Settings *settings, Error *error) {
 
 void trainer_close(Trainer *t) {
     engine_close(t->engine);
+    tensorboard_close(&t->board);
     resident_close(&t->reference);
     resident_close(&t->rollout);
     walk_close(&t->walk);

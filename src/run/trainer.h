@@ -5,6 +5,7 @@
 #include "rollout/engine.h"
 #include "run/loaded_model.h"
 #include "run/task.h"
+#include "run/tensorboard.h"
 #include "train/walk.h"
 
 typedef struct Trainer {
@@ -19,6 +20,7 @@ typedef struct Trainer {
     Engine *engine;
     Task task;
     char model_digest[33];
+    Tensorboard board; // closed unless logger.tensorboard_enabled
 } Trainer;
 
 // Opens all, with the weights of policy.model_name in shards and reference. The rollout's weights are not loaded yet.
