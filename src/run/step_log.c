@@ -57,6 +57,7 @@ static void put_losses(json_t *line, const UpdateResult *u, const LossOptions *o
                 {"train/probs_ratio_clamped_min", m->probs_ratio_clamped_min},
                 {"train/probs_ratio_clamped_max", m->probs_ratio_clamped_max},
                 {"train/token_mult_prob_error", m->token_mult_prob_error},
+                {"train/mean_abs_logprob_error", m->mean_abs_logprob_error},
                 {"train/gen_kl_error", m->gen_kl_error},
                 {"train/policy_kl_error", m->policy_kl_error},
                 {"train/js_divergence_error", m->js_divergence_error},

@@ -150,6 +150,7 @@ static double sampling_weight(const LossOptions *options, double log_weight, boo
 static void add_mismatch(LossMetrics *metrics, KlType type, double share, double previous, double generation) {
     double apart = previous - generation, size = fabs(apart);
     loss_metrics_raise(&metrics->max_abs_logprob_error, size);
+    metrics->mean_abs_logprob_error += share * size;
     metrics->token_mult_prob_error += share * exponential(size);
     metrics->gen_kl_error += share * kl_estimate(type, apart);
     metrics->policy_kl_error += share * kl_estimate(type, -apart);

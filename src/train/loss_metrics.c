@@ -36,6 +36,7 @@ static const size_t sums[] = {
     offsetof(LossMetrics, positive_nll_loss),
     offsetof(LossMetrics, clipped_tokens),
     offsetof(LossMetrics, num_valid_samples),
+    offsetof(LossMetrics, mean_abs_logprob_error),
 };
 
 static double *sum_at(LossMetrics *metrics, size_t i) {

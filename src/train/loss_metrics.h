@@ -12,11 +12,12 @@ typedef struct LossMetrics {
     double js_divergence_error;
     double sampling_importance_ratio; // mean w after truncation, also where the correction is off; GSPO: over sequences
     double is_oob_ratio; // share of tokens (seq-mask-tis: of sequences) whose w is outside its bounds; with a type only
-    double approx_entropy;        // −mean exp(cur − gen)·cur
-    double positive_nll_loss;     // mean −cur over the tokens of samples with a reward above 0
-    double clipped_tokens;        // share of tokens whose gradient a clip took away (CISPO: whose r was clamped)
-    double num_valid_samples;     // not touched by the loss: the caller counts samples
-    double max_abs_logprob_error; // largest |prev − gen| over valid tokens; NaN when one is NaN
+    double approx_entropy;         // −mean exp(cur − gen)·cur
+    double positive_nll_loss;      // mean −cur over the tokens of samples with a reward above 0
+    double clipped_tokens;         // share of tokens whose gradient a clip took away (CISPO: whose r was clamped)
+    double num_valid_samples;      // not touched by the loss: the caller counts samples
+    double mean_abs_logprob_error; // mean |prev − gen|
+    double max_abs_logprob_error;  // largest |prev − gen| over valid tokens; NaN when one is NaN
 } LossMetrics;
 
 LossMetrics loss_metrics_zero(void);
