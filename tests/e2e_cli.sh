@@ -75,6 +75,7 @@ if command -v bash >/dev/null; then
     completes "" whet train b.yaml grpo.seed = ''
     completes "bash|fish|zsh" whet completion ''
     completes "score" whet help sc
+    completes "" whet pull ''
     completes "" whet nonsense ''
 else
     skipped=$((skipped + 1))
@@ -163,7 +164,7 @@ same "ids and --system" "1 1" "$? $(grep -c 'standard input:1: "ids" leave no pl
 sed 's/prompt/text/' "$work/nine" >"$work/texts"
 score() { "$whet" score "$model" "$@" 2>"$work/err"; }
 score "$work/texts" >"$work/one"; same "scores" 9 "$(grep -c '"sum_logprob"' "$work/one")"
-grep -q '^9 texts, [0-9]* tokens scored: mean_nll [0-9.]*, perplexity [0-9.]*$' "$work/err"; check "the mean of all scores" $?
+grep -q '^texts 9  tokens scored [0-9]*  mean_nll [0-9.]*  perplexity [0-9.]*$' "$work/err"; check "the mean of all scores" $?
 score - --chunk 3 <"$work/texts" >"$work/two";      alike "--chunk changes no score"
 score "$work/nine" --key prompt >"$work/two";       alike "score --key"
 sed 's/{"prompt": "//; s/"}//' "$work/nine" >"$work/lines.txt"

@@ -4,6 +4,7 @@
 #include "config/settings_table.h"
 #include "run/verbs.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,7 +37,8 @@ static Word word_of(const char *from, size_t size) {
     if (more) *more = 0;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(word.text, known[i].name)) word.kind = known[i].kind;
-    if (word.kind == WORD_NONE && strchr(word.text, '|')) word.kind = WORD_CHOICES;
+    // Alternatives in capitals stand for something else.
+    if (strchr(word.text, '|') && islower((unsigned char)word.text[0])) word.kind = WORD_CHOICES;
     return word;
 }
 

@@ -61,7 +61,7 @@ static bool score_all(Runtime *runtime, const Inputs *lines, double temperature,
 static void say_totals(const Inputs *lines, const ScoreTotals *totals) {
     if (!totals->tokens) return;
     double nll = -totals->sum / (double)totals->tokens;
-    log_info("%lld texts, %lld tokens scored: mean_nll %.4f, perplexity %.4g", (long long)lines->count,
+    log_info("texts %lld  tokens scored %lld  mean_nll %.4f  perplexity %.4g", (long long)lines->count,
              (long long)totals->tokens, nll, exp(nll));
 }
 

@@ -85,6 +85,8 @@ const Command train_command = {
         "RECIPE is a NeMo-RL recipe (YAML). Overrides: key=value changes a key, +key=value adds one, ++key=value does\n"
         "either, ~key deletes. `whet config RECIPE` lists the keys. The run goes into logger.log_dir and\n"
         "checkpointing.checkpoint_dir.",
+    .examples = "whet train recipes/arithmetic.yaml\n"
+                "whet train recipes/arithmetic.yaml grpo.seed=43 policy.precision=bfloat16\n",
     .options = {{"--quiet", NULL, "print warnings only"}, {"--verbose", NULL, "print more"}},
     .run = run_train,
 };
@@ -95,6 +97,8 @@ const Command config_command = {
     .summary = "The resolved recipe: each key's value, where it came from, what it means.",
     .min_operands = 1,
     .max_operands = -1,
+    .examples = "whet config recipes/arithmetic.yaml                  # every key, its value, its meaning\n"
+                "whet config recipes/arithmetic.yaml --plain >mine.yaml\n",
     .options = {{"--plain", NULL, "only the resolved YAML"}},
     .run = run_config,
 };
