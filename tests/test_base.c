@@ -452,6 +452,18 @@ static void test_file_remove_tree_stays_inside(void **state) {
 
 // ---- jsonio
 
+static void test_jsonio_refuses_what_is_too_large(void **state) {
+    Arena arena = {0};
+    Error error;
+    json_t *value;
+    const char *path = in_folder(&arena, state, "sparse.json");
+    assert_true(file_write(path, "{}", 2, &error));
+    assert_int_equal(truncate(path, (off_t)JSONIO_MAX_BYTES + 1), 0);
+    assert_false(jsonio_read(&value, path, &error));
+    assert_non_null(strstr(error.text, "268435457 bytes; a JSON file has at most 268435456"));
+    arena_close(&arena);
+}
+
 static void test_jsonio_round_trip(void **state) {
     Arena arena = {0};
     Error error;
@@ -703,6 +715,7 @@ int main(void) {
         IN_FOLDER(test_file_rename),
         IN_FOLDER(test_file_remove_tree_stays_inside),
         IN_FOLDER(test_jsonio_round_trip),
+        IN_FOLDER(test_jsonio_refuses_what_is_too_large),
         cmocka_unit_test(test_jsonio_reals_stay_valid),
         IN_FOLDER(test_jsonio_refuses_bad_files),
         cmocka_unit_test(test_rng_known_answers),

@@ -373,6 +373,20 @@ static void test_tensors_that_lie(void **state) {
     bad_file(&b, "tensor a", "do not lie");
 }
 
+// A sparse file stands for one that is as large as it says.
+static void test_arrays_beyond_reason(void **state) {
+    (void)state;
+    GgufBuild b = {0};
+    uint32_t type = GGUF_STRING;
+    Gguf file;
+    Error error;
+    gguf_build_value(&b, "list", GGUF_ARRAY, &type, 4);
+    gguf_build_put_u64(&b.values, 1ull << 36);
+    gguf_build_finish(&b, path);
+    assert_int_equal(truncate(path, 1ll << 40), 0);
+    expect_bad("list", gguf_open(&file, path, &error), &error, "key list: 68719476736 elements", "at most");
+}
+
 // --- files in parts
 
 static const char *part_path(int number, int count) {
@@ -461,6 +475,7 @@ int main(void) {
         IN_FOLDER(test_every_half),
         IN_FOLDER(test_typed_access),
         IN_FOLDER(test_parts_of_a_file_are_one),
+        IN_FOLDER(test_arrays_beyond_reason),
         IN_FOLDER(test_parts_that_do_not_fit),
         IN_FOLDER(test_headers_that_lie),
         IN_FOLDER(test_values_that_lie),

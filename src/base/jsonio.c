@@ -10,6 +10,11 @@ bool jsonio_read(json_t **value, const char *path, Error *error) {
     *value = NULL;
     if (!file_map(&map, path, error)) return false;
     if (!map.size) return error_set(error, "%s: empty, expected JSON", path);
+    if (map.size > JSONIO_MAX_BYTES) {
+        error_set(error, "%s: %zu bytes; a JSON file has at most %d", path, map.size, JSONIO_MAX_BYTES);
+        file_unmap(&map);
+        return false;
+    }
     json_error_t where;
     *value = json_loadb((const char *)map.data, map.size, JSON_REJECT_DUPLICATES, &where);
     file_unmap(&map);

@@ -5,7 +5,9 @@
 
 #include <jansson.h>
 
-// Reads a whole JSON file. The caller owns *value (json_decref).
+enum { JSONIO_MAX_BYTES = 1 << 28 };
+
+// Reads a whole JSON file of at most that many bytes. The caller owns *value (json_decref).
 bool jsonio_read(json_t **value, const char *path, Error *error);
 
 // Writes atomically (file_write), indented, keys in insertion order.

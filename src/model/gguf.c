@@ -4,7 +4,13 @@
 #include <string.h>
 
 // Far over any model; what is allotted for a damaged count stays small.
-enum { MAX_VALUES = 1 << 16, MAX_TENSORS = 1 << 18, MAX_NAME = 1 << 16, MAX_ALIGNMENT = 1 << 16 };
+enum {
+    MAX_VALUES = 1 << 16,
+    MAX_TENSORS = 1 << 18,
+    MAX_NAME = 1 << 16,
+    MAX_ALIGNMENT = 1 << 16,
+    MAX_ELEMENTS = 1 << 25
+};
 
 static const struct {
     const char *name;
@@ -107,6 +113,9 @@ static bool read_value(GgufValue *value, Gguf *file, Cursor *cursor, int64_t num
     value->data = cursor->at;
     size_t least = value->type == GGUF_STRING ? sizeof(uint64_t) : value_types[value->type].size;
     if (count > cursor->left / least) return cut_short(file, "key", value->key, error);
+    if (count > MAX_ELEMENTS)
+        return error_set(error, "%s: key %.200s: %" PRIu64 " elements, expected at most %d", file->path, value->key,
+                         count, MAX_ELEMENTS);
     value->count = (int64_t)count;
     if (value->type != GGUF_STRING) return skip(cursor, count * least);
     for (uint64_t i = 0; i < count; i++)
