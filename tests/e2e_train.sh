@@ -47,6 +47,9 @@ for model in llama qwen; do
     train $model-3 $model whet.threads=3 whet.max_sequences=5 whet.prefill_chunk=7 policy.train_micro_batch_size=2 \
         policy.logprob_chunk_size=11 && bits $model $model-3
     check "$model: threads, batching, micro-batches and chunks change no bit" $?
+    train $model-kv $model whet.kv_cache_tokens=112 policy.generation.vllm_cfg.enable_prefix_caching=false &&
+        bits $model $model-kv
+    check "$model: a cache for two samples, and none of prefixes, changes no bit" $?
     for isa in scalar avx2 avx512; do
         WHET_ISA=$isa "$whet" score "$work/$model" /dev/null 2>&1 | grep -q "WHET_ISA\|this CPU" && { skipped=$((skipped + 1)); continue; }
         WHET_ISA=$isa train $model-$isa $model whet.threads=1 && bits $model $model-$isa
@@ -55,6 +58,9 @@ for model in llama qwen; do
 done
 "$whet" generate "$work/llama/step_6" "What is 1 + 2?" --max-new-tokens 8 --json >"$work/out" && grep -q '"logprobs":\[-' "$work/out"
 check "a checkpoint generates" $?
+train lost llama policy.optimizer.kwargs.lr=1e3 policy.automodel_cfg.fsdp_output_dtype=float16 2>"$work/err" &&
+    grep -q '"train/nan_samples":32.0' "$work/lost/logs/metrics.jsonl" && grep -q "32 of 32 samples ended because" "$work/err"
+check "samples whose numbers are lost are counted, and the run goes on" $?
 "$whet" score "$work/llama/step_6" - </dev/null 2>/dev/null; [ $? = 1 ]; check "nothing to score is an error" $?
 train one llama logger.log_dir="$work/./one/." checkpointing.checkpoint_dir="$work/one" grpo.max_num_steps=1
 check "logs and checkpoints in one folder under two names" $?

@@ -130,11 +130,11 @@ static void assert_parity(ModelFamily family, PrecisionPolicy policy, double tem
 
 static void test_no_error_in_any_precision(void **state) {
     (void)state;
-    static const DType outputs[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
-    for (int compute = 0; compute < 2; compute++)
+    static const DType computes[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16}, *outputs = computes;
+    for (int compute = 0; compute < 3; compute++)
         for (int output = 0; output < 3; output++)
             for (int filtered = 0; filtered < 2; filtered++) {
-                PrecisionPolicy policy = {compute ? DTYPE_BF16 : DTYPE_F32, outputs[output]};
+                PrecisionPolicy policy = {computes[compute], outputs[output]};
                 ModelFamily family = (ModelFamily)((6 * compute + 2 * output + filtered) % FAMILY_COUNT);
                 assert_parity(family, policy, filtered ? 0.7 : 1, filtered ? 0.9 : 1, (OpsOptions){.threads = 2}, 3);
             }
@@ -180,7 +180,7 @@ static void test_scores_are_the_recorded_logprobs(void **state) {
     static const double temperatures[] = {0, 0.7, 1, 1.3};
     for (int i = 0; i < 12; i++) {
         TinyModel model;
-        PrecisionPolicy policy = {i & 1 ? DTYPE_BF16 : DTYPE_F32, outputs[i / 4]};
+        PrecisionPolicy policy = {outputs[i % 3], outputs[i / 4]};
         tiny_model_open(&model, (ModelFamily)(i % FAMILY_COUNT), policy, (OpsOptions){.threads = 1}, ROWS);
         for (int k = 0; k < 12; k++) {
             GenerationOptions options = {.max_new_tokens = 20,

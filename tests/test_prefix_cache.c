@@ -100,7 +100,7 @@ static void test_requests_share_their_beginning(void **state) {
     for (int i = 0; i < 2 * PRECISIONS; i++) {
         TinyModel model;
         Arena arena = {0};
-        tiny_model_open(&model, i % 2 ? MODEL_QWEN2 : MODEL_LLAMA, precisions[i / 2], one_thread, ROWS);
+        tiny_model_open(&model, (ModelFamily)(i % FAMILY_COUNT), precisions[i / 2], one_thread, ROWS);
         EngineRequest requests[REQUESTS];
         EngineCounts counts;
         header_requests(requests, &arena);

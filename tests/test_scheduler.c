@@ -33,7 +33,8 @@ static void test_preempted_and_resumed_is_undisturbed(void **state) {
         TinyModel model;
         Arena arena = {0};
         EngineRequest requests[MANY];
-        tiny_model_open(&model, precision == 1 ? MODEL_QWEN2 : MODEL_LLAMA, precisions[precision], one_thread, ROWS);
+        tiny_model_open(&model, (ModelFamily[]){MODEL_LLAMA, MODEL_MISTRAL, MODEL_QWEN3}[precision],
+                        precisions[precision], one_thread, ROWS);
         many_requests(requests, &arena);
         GenerationOptions options = many_options(0);
         EngineCounts counts;

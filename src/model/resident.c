@@ -325,6 +325,7 @@ static bool load_root_file(Resident *r, const Load *load, int unit, Error *error
 bool resident_load_file(Resident *r, const ModelFile *file, Error *error) {
     Load load;
     bool good = true;
+    r->loads++;
     load_open(&load, r, file);
     for (int unit = 0; good && unit < r->parameters->unit_count; unit++)
         good = unit == r->architecture->layer_count ? load_root_file(r, &load, unit, error)

@@ -26,7 +26,7 @@ typedef struct Resident {
     PrecisionPolicy policy;
     BlockShape shape; // of block 0, for the sizes
     MemoryTag tag;
-    uint64_t loads;        // units loaded so far: what was computed before it changed is void
+    uint64_t loads;        // grows whenever weights are loaded: what was computed before is void
     BlockWeights *blocks;  // [L] panels, norms and biases owned
     Tensor *block_vectors; // [L] the flat array behind each block's norms and biases
     Tensor embedding_VD;   // data NULL with a tied head, whose panels hold the same numbers

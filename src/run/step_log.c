@@ -113,10 +113,10 @@ static void put_rollout(json_t *line, const StepReport *r, const AnswerStats *a,
 }
 
 static void put_engine(json_t *line, const EngineCounts *counts) {
-    put(line, "rollout/walked_prompt_tokens", (double)counts->prompt_tokens);
-    put(line, "rollout/cached_prompt_tokens", (double)counts->cached_tokens);
-    put(line, "rollout/preemptions", (double)counts->preemptions);
-    put(line, "rollout/recomputed_tokens", (double)counts->recomputed_tokens);
+    put(line, "performance/walked_prompt_tokens", (double)counts->prompt_tokens);
+    put(line, "performance/cached_prompt_tokens", (double)counts->cached_tokens);
+    put(line, "performance/preemptions", (double)counts->preemptions);
+    put(line, "performance/recomputed_tokens", (double)counts->recomputed_tokens);
 }
 
 static void put_times(json_t *line, const StepReport *r, const AnswerStats *a, double B) {
