@@ -101,14 +101,13 @@ static void test_the_oldest_goes_on(void **state) {
     int64_t oldest = 0, before = 0, rounds = 0, idle = 0;
     for (bool more = true; more; rounds++) {
         more = engine_step(engine);
-        int64_t count;
-        engine_answer(engine, oldest, 0, &count);
+        int64_t count = engine_answer(engine, oldest, 0).count;
         idle = count == before ? idle + 1 : 0;
         assert_true(idle < 3);
         before = count;
         if (count < 100) continue;
         if (++oldest == MANY) break;
-        engine_answer(engine, oldest, 0, &before);
+        before = engine_answer(engine, oldest, 0).count;
         idle = -1;
     }
     assert_true(rounds < 100 * MANY);
