@@ -24,9 +24,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!model.chat && !open_model(&error)) error_abort(__FILE__, __LINE__, "model", "%s", error.text);
     fuzz_files_forget();
     fuzz_files_add("fuzz/x.jsonl", data, size);
-    for (int chat = 0; chat < 2; chat++) {
+    for (int way = 0; way < 4; way++) { // JSONL and plain lines, as texts and as chats
         Arena arena = {0};
-        Inputs inputs = {.model = &model, .options = {"prompt", chat, chat, 1, 2047}};
+        bool chat = way % 2;
+        Inputs inputs = {.model = &model,
+                         .options = {.text_key = "prompt",
+                                     .plain = way / 2,
+                                     .as_chat = chat,
+                                     .answered = chat,
+                                     .system = chat ? "Be brief." : NULL,
+                                     .least = 1,
+                                     .most = 2047}};
         if (inputs_read(&inputs, "fuzz/x.jsonl", &arena, &error))
             for (int64_t i = 0; i < inputs.offset[inputs.count]; i++)
                 CHECK(inputs.ids.ids[i] >= 0 && inputs.ids.ids[i] < 49152, "id %d", inputs.ids.ids[i]);
