@@ -74,6 +74,7 @@ void fuzz_files_refused(const Error *error) {
 bool __real_file_map(FileMap *map, const char *path, Error *error);
 void __real_file_unmap(FileMap *map);
 bool __real_file_read(char **text, size_t *size, Arena *arena, const char *path, Error *error);
+bool __real_file_read_stream(char **text, size_t *size, Arena *arena, const char *path, Error *error);
 bool __real_file_exists(const char *path);
 bool __real_file_is_folder(const char *path);
 bool __real_file_same(const char *one, const char *other);
@@ -82,6 +83,7 @@ bool __wrap_file_map(FileMap *map, const char *path, Error *error);
 void __wrap_file_unmap(FileMap *map);
 void __wrap_file_map_leave(const void *data, size_t size);
 bool __wrap_file_read(char **text, size_t *size, Arena *arena, const char *path, Error *error);
+bool __wrap_file_read_stream(char **text, size_t *size, Arena *arena, const char *path, Error *error);
 bool __wrap_file_exists(const char *path);
 bool __wrap_file_is_folder(const char *path);
 bool __wrap_file_same(const char *one, const char *other);
@@ -136,6 +138,10 @@ bool __wrap_file_read(char **text, size_t *size, Arena *arena, const char *path,
     if (size) *size = map.size;
     __wrap_file_unmap(&map);
     return true;
+}
+
+bool __wrap_file_read_stream(char **text, size_t *size, Arena *arena, const char *path, Error *error) {
+    return (is_virtual(path) ? __wrap_file_read : __real_file_read_stream)(text, size, arena, path, error);
 }
 
 bool __wrap_file_exists(const char *path) {
