@@ -228,7 +228,7 @@ static json_t *describe(const SafetensorsEntry *entry, int64_t begin, int64_t en
 }
 
 // Length and text of the header, blanks behind it so that the data is aligned.
-static void build_header(StrBuf *out, const SafetensorsEntry *const *order, int64_t count, const json_t *metadata) {
+static void build_header(StrBuf *out, const SafetensorsEntry *entries, int64_t count, const json_t *metadata) {
     json_t *header = json_object();
     if (metadata) {
         const char *key;
@@ -239,9 +239,10 @@ static void build_header(StrBuf *out, const SafetensorsEntry *const *order, int6
     }
     int64_t offset = 0;
     for (int64_t i = 0; i < count; i++) {
-        int64_t end = offset + element_count(order[i]) * (int64_t)types[order[i]->type].size;
-        CHECK(!json_object_get(header, order[i]->name), "tensor %s twice", order[i]->name);
-        CHECK(!json_object_set_new(header, order[i]->name, describe(order[i], offset, end)), "name %s", order[i]->name);
+        int64_t end = offset + element_count(&entries[i]) * (int64_t)types[entries[i].type].size;
+        CHECK(!json_object_get(header, entries[i].name), "tensor %s twice", entries[i].name);
+        CHECK(!json_object_set_new(header, entries[i].name, describe(&entries[i], offset, end)), "name %s",
+              entries[i].name);
         offset = end;
     }
     char *text = json_dumps(header, JSON_COMPACT);
@@ -267,8 +268,51 @@ static bool write_bytes(int fd, const void *data, size_t size) {
     return true;
 }
 
+static bool cannot_write(SafetensorsWriter *writer, Error *error) {
+    error_set(error, "%s: cannot write: %s", writer->path, strerror(errno));
+    safetensors_abandon(writer);
+    return false;
+}
+
+bool safetensors_begin(SafetensorsWriter *writer, const char *path, const SafetensorsEntry *entries, int64_t count,
+                       const json_t *metadata, Error *error) {
+    *writer = (SafetensorsWriter){.path = path, .descriptor = -1};
+    int length = snprintf(writer->aside, sizeof writer->aside, "%s.tmp", path);
+    if (length < 0 || (size_t)length >= sizeof writer->aside) return error_set(error, "%s: path too long", path);
+    StrBuf header = {0};
+    build_header(&header, entries, count, metadata);
+    for (int64_t i = 0; i < count; i++)
+        writer->left += element_count(&entries[i]) * (int64_t)types[entries[i].type].size;
+    writer->descriptor = open(writer->aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    bool good = writer->descriptor >= 0 && write_bytes(writer->descriptor, header.text, header.length);
+    strbuf_close(&header);
+    return good || cannot_write(writer, error);
+}
+
+bool safetensors_put(SafetensorsWriter *writer, const void *data, size_t size, Error *error) {
+    writer->left -= (int64_t)size;
+    CHECK(writer->left >= 0, "%s: more data than its header says", writer->path);
+    return write_bytes(writer->descriptor, data, size) || cannot_write(writer, error);
+}
+
+bool safetensors_end(SafetensorsWriter *writer, Error *error) {
+    CHECK(writer->left == 0, "%s: %" PRId64 " bytes of data are missing", writer->path, writer->left);
+    if (fsync(writer->descriptor)) return cannot_write(writer, error);
+    int descriptor = writer->descriptor;
+    writer->descriptor = -1;
+    if (close(descriptor)) return cannot_write(writer, error);
+    return file_rename(writer->aside, writer->path, error);
+}
+
+void safetensors_abandon(SafetensorsWriter *writer) {
+    if (writer->descriptor < 0) return;
+    close(writer->descriptor);
+    unlink(writer->aside);
+    writer->descriptor = -1;
+}
+
 // fp32 rounded to a 16-bit type, piece by piece.
-static bool write_rounded(int fd, const SafetensorsEntry *entry, int64_t count) {
+static bool put_rounded(SafetensorsWriter *writer, const SafetensorsEntry *entry, int64_t count, Error *error) {
     CHECK(entry->type == SAFETENSORS_BF16 || entry->type == SAFETENSORS_F16, "%s: fp32 as %s", entry->name,
           types[entry->type].name);
     const float *from = entry->data;
@@ -277,44 +321,29 @@ static bool write_rounded(int fd, const SafetensorsEntry *entry, int64_t count) 
         int64_t now = count - at < CHUNK ? count - at : CHUNK;
         for (int64_t i = 0; i < now; i++)
             piece[i] = entry->type == SAFETENSORS_BF16 ? dtype_to_bf16(from[at + i]) : dtype_to_f16(from[at + i]);
-        if (!write_bytes(fd, piece, sizeof *piece * (size_t)now)) return false;
+        if (!safetensors_put(writer, piece, sizeof *piece * (size_t)now, error)) return false;
     }
     return true;
 }
 
-static bool write_all(int fd, const StrBuf *header, const SafetensorsEntry *const *order, int64_t count) {
-    if (!write_bytes(fd, header->text, header->length)) return false;
-    for (int64_t i = 0; i < count; i++) {
-        int64_t elements = element_count(order[i]);
-        bool good = order[i]->from_float && order[i]->type != SAFETENSORS_F32
-                        ? write_rounded(fd, order[i], elements)
-                        : write_bytes(fd, order[i]->data, (size_t)elements * types[order[i]->type].size);
-        if (!good) return false;
-    }
-    return fsync(fd) == 0;
+static bool put_entry(SafetensorsWriter *writer, const SafetensorsEntry *entry, Error *error) {
+    int64_t elements = element_count(entry);
+    if (entry->from_float && entry->type != SAFETENSORS_F32) return put_rounded(writer, entry, elements, error);
+    return safetensors_put(writer, entry->data, (size_t)elements * types[entry->type].size, error);
 }
 
 bool safetensors_write(const char *path, const SafetensorsEntry *entries, int64_t count, const json_t *metadata,
                        Error *error) {
-    char aside[4096];
-    int length = snprintf(aside, sizeof aside, "%s.tmp", path);
-    if (length < 0 || (size_t)length >= sizeof aside) return error_set(error, "%s: path too long", path);
     Arena arena = {0};
-    StrBuf header = {0};
-    const SafetensorsEntry **order = arena_array(&arena, const SafetensorsEntry *, count);
+    SafetensorsEntry *order = arena_array(&arena, SafetensorsEntry, count);
     int64_t ordered = 0;
     for (size_t size = 8; size >= 1; size /= 2)
         for (int64_t i = 0; i < count; i++)
-            if (safetensors_type_size(entries[i].type) == size) order[ordered++] = &entries[i];
-    build_header(&header, order, count, metadata);
-
-    int fd = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    bool good = fd >= 0 && write_all(fd, &header, order, count);
-    int reason = errno;
-    if (fd >= 0 && close(fd) && good) good = false, reason = errno;
-    strbuf_close(&header);
+            if (safetensors_type_size(entries[i].type) == size) order[ordered++] = entries[i];
+    SafetensorsWriter writer;
+    bool good = safetensors_begin(&writer, path, order, count, metadata, error);
+    for (int64_t i = 0; i < count && good; i++) good = put_entry(&writer, &order[i], error);
+    good = good && safetensors_end(&writer, error);
     arena_close(&arena);
-    if (good) return file_rename(aside, path, error);
-    if (fd >= 0) unlink(aside);
-    return error_set(error, "%s: cannot write: %s", path, strerror(reason));
+    return good;
 }

@@ -61,6 +61,22 @@ const char *safetensors_metadata(const Safetensors *file, const char *key);     
 bool safetensors_require(const SafetensorsEntry **entry, const Safetensors *file, const char *name,
                          SafetensorsType type, int64_t count, Error *error);
 
+// A file that is written tensor by tensor, for those who never hold it whole. Written beside its path, then renamed.
+typedef struct SafetensorsWriter {
+    const char *path;
+    char aside[4096];
+    int descriptor;
+    int64_t left; // bytes of data that are still to come
+} SafetensorsWriter;
+
+// Begins a file of entries whose data comes later, in this order and in their types (data and from_float are not read). path
+// must outlive the writer.
+bool safetensors_begin(SafetensorsWriter *writer, const char *path, const SafetensorsEntry *entries, int64_t count,
+                       const json_t *metadata, Error *error);
+bool safetensors_put(SafetensorsWriter *writer, const void *data, size_t size, Error *error); // the next bytes
+bool safetensors_end(SafetensorsWriter *writer, Error *error);                                // when all data was put
+void safetensors_abandon(SafetensorsWriter *writer); // leaves no file; accepts one that ended or failed
+
 // Writes entries straight from their memory beside path, fsyncs and renames. Tensors lie in descending element size, in the
 // given order otherwise; the data begins at a multiple of 64 bytes. Names are distinct UTF-8; metadata is an object of
 // strings, or NULL.

@@ -75,6 +75,7 @@ static bool open_chat(LoadedModel *model, const ModelFile *text_side, const char
         text = read;
     }
     good = good && (!text || chat_open(&model->chat, text, size, name, error));
+    if (text) model->chat_text = arena_string(&model->arena, text);
     arena_close(&arena);
     return good;
 }
@@ -85,6 +86,7 @@ static bool open_text_side(LoadedModel *model, const ModelFile *file, const Sour
     if (!(own ? model_file_tokenizer(file, &model->tokenizer, error)
               : tokenizer_open_folder(&model->tokenizer, folder, error)))
         return false;
+    model->tokenizer_path = arena_string(&model->arena, own ? source->text : folder);
     if (tokenizer_size(model->tokenizer) > model->architecture->vocab_size)
         return error_set(error, "%s: the tokenizer has ids up to %d, the model %lld rows of embeddings",
                          own ? source->text : folder, tokenizer_size(model->tokenizer) - 1,
@@ -124,6 +126,7 @@ void loaded_model_close(LoadedModel *model) {
     chat_close(model->chat);
     tokenizer_close(model->tokenizer);
     model_file_close(model->file);
+    arena_close(&model->arena);
     *model = (LoadedModel){0};
 }
 

@@ -14,6 +14,9 @@ typedef struct LoadedModel {
     ChatTemplate *chat; // NULL: the model has none
     int32_t stop_ids[LOADED_MODEL_MAX_STOPS];
     int stop_count;
+    const char *tokenizer_path; // folder or GGUF file that the tokenizer was read from
+    const char *chat_text;      // the chat template as text; NULL: none
+    Arena arena;                // of these two
 } LoadedModel;
 
 // path: a GGUF file, a folder of the Hugging Face hub's layout, a checkpoint step_N of a run (weights from there, tokenizer and

@@ -2,6 +2,7 @@
 
 #include "base/strbuf.h"
 #include "run/completion_command.h"
+#include "run/export_command.h"
 #include "run/generate_command.h"
 #include "run/help_command.h"
 #include "run/pull_command.h"
@@ -9,8 +10,8 @@
 
 #include <string.h>
 
-static const Command *const verbs[] = {&train_command, &generate_command, &score_command,     &config_command,
-                                       &pull_command,  &help_command,     &completion_command};
+static const Command *const verbs[] = {&train_command, &generate_command, &score_command, &config_command,
+                                       &pull_command,  &export_command,   &help_command,  &completion_command};
 enum { VERB_COUNT = sizeof verbs / sizeof *verbs };
 
 const Command *const *verbs_all(int *count) {
