@@ -296,7 +296,7 @@ bool gguf_model_architecture(Architecture *architecture, const Gguf *file, Error
     return good;
 }
 
-static bool read_tables(TokenizerTables *tables, const Gguf *file, Arena *arena, Error *error) {
+bool gguf_model_tables(TokenizerTables *tables, const Gguf *file, Arena *arena, Error *error) {
     const char *kind;
     int64_t tokens, types, scores, merges, bos, eos, pad, unknown;
     bool add_bos, add_eos;
@@ -349,7 +349,7 @@ bool gguf_model_tokenizer(Tokenizer **tokenizer, const Gguf *file, Error *error)
     TokenizerTables tables = {0};
     *tokenizer = NULL;
     bool good =
-        read_tables(&tables, file, &arena, error) && tokenizer_open_tables(tokenizer, &tables, file->path, error);
+        gguf_model_tables(&tables, file, &arena, error) && tokenizer_open_tables(tokenizer, &tables, file->path, error);
     arena_close(&arena);
     return good;
 }

@@ -20,5 +20,8 @@ bool gguf_model_interleaved(ModelFamily family, ParameterRole role);
 // Tensors that are no parameters but known: rope_freqs.weight.
 bool gguf_model_extra(const char *name);
 
+// The tables under tokenizer.ggml.*, in the arena or the file.
+bool gguf_model_tables(TokenizerTables *tables, const Gguf *file, Arena *arena, Error *error);
+
 // The tokenizer of the tables under tokenizer.ggml.*: byte-level BPE ("gpt2") or SentencePiece BPE ("llama").
 bool gguf_model_tokenizer(Tokenizer **tokenizer, const Gguf *file, Error *error);

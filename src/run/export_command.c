@@ -3,8 +3,10 @@
 #include "base/file.h"
 #include "base/jsonio.h"
 #include "base/log.h"
+#include "model/gguf_model.h"
 #include "run/export_weights.h"
 #include "run/loaded_model.h"
+#include "text/tokenizer_export.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -28,6 +30,23 @@ static bool copy_file(const char *from, const char *to, Error *error) {
     return good;
 }
 
+// A GGUF file's own tables. Those that tokenizer.json cannot hold are not written, which is said.
+static bool write_tables(const char *path, const char *folder, Arena *arena, Error *error) {
+    Gguf file = {0};
+    TokenizerTables tables;
+    json_t *tokenizer = NULL, *config = NULL;
+    bool good = gguf_open(&file, path, error) && gguf_model_tables(&tables, &file, arena, error);
+    if (good && !tokenizer_export(&tokenizer, &config, &tables, error))
+        log_warn("%s: no tokenizer.json is written: %s", path, error->text);
+    else
+        good = good && jsonio_write(tokenizer, arena_format(arena, "%s/tokenizer.json", folder), error) &&
+               jsonio_write(config, arena_format(arena, "%s/tokenizer_config.json", folder), error);
+    json_decref(tokenizer);
+    json_decref(config);
+    gguf_close(&file);
+    return good;
+}
+
 static bool write_text_side(const LoadedModel *model, const char *folder, Arena *arena, Error *error) {
     bool from_folder = file_is_folder(model->tokenizer_path);
     for (size_t i = 0; i < sizeof tokenizer_files / sizeof *tokenizer_files && from_folder; i++) {
@@ -35,8 +54,7 @@ static bool write_text_side(const LoadedModel *model, const char *folder, Arena 
         if (file_exists(from) && !copy_file(from, arena_format(arena, "%s/%s", folder, tokenizer_files[i]), error))
             return false;
     }
-    if (!from_folder)
-        log_warn("%s holds its tokenizer in GGUF's own tables, so no tokenizer.json is written", model->tokenizer_path);
+    if (!from_folder && !write_tables(model->tokenizer_path, folder, arena, error)) return false;
     const char *chat = arena_format(arena, "%s/chat_template.jinja", folder);
     return !model->chat_text || file_write(chat, model->chat_text, strlen(model->chat_text), error);
 }
