@@ -58,6 +58,7 @@ refused 2 "PROMPT or --prompts" generate "$model"
 refused 2 "PROMPT or --prompts" generate "$model" hi --prompts x
 refused 1 "not UTF-8" generate "$model" "$(printf 'a\377')"
 refused 1 "no-such-file" score "$model" "$work/no-such-file"
+refused 1 "^whet score: /dev/zero: more than 1073741824 bytes" score "$model" /dev/zero
 
 # --- prompts and texts
 lines() { # lines FORMAT: writes the file

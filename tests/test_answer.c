@@ -355,8 +355,16 @@ static void test_hostile_pairs_stay_within_the_budget(void **state) {
     strbuf_close(&b);
 }
 
+// What fuzzing found: a number without digits before the point, one without any.
+static void test_texts_that_stumbled(void **state) {
+    (void)state;
+    assert_true(answer_equal(span("x\\cdot .00"), span("Answer: x\\cdot .00")));
+    assert_false(answer_equal(span("\\{0^{-3\\\n==}=}"), span("Answer: .00matrix2}")));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_texts_that_stumbled),
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_percent_units_and_currency),
         cmocka_unit_test(test_roots_and_constants),

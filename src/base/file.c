@@ -139,12 +139,15 @@ bool file_read_stream(char **text, size_t *size, Arena *arena, const char *path,
     bool standard = !strcmp(path, "-");
     StrBuf all = {0};
     char part[1 << 14];
-    ssize_t count;
+    ssize_t count = 0;
     int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return fail(error, path, "open");
-    while ((count = read(fd, part, sizeof part)) > 0 || (count < 0 && errno == EINTR))
+    while (all.length <= FILE_MAX_STREAM &&
+           ((count = read(fd, part, sizeof part)) > 0 || (count < 0 && errno == EINTR)))
         if (count > 0) strbuf_append(&all, part, (size_t)count);
-    bool good = count == 0 || fail(error, standard ? "standard input" : path, "read");
+    const char *name = standard ? "standard input" : path;
+    bool good = all.length > FILE_MAX_STREAM ? error_set(error, "%s: more than %d bytes", name, FILE_MAX_STREAM)
+                                             : count == 0 || fail(error, name, "read");
     if (!standard) close(fd);
     if (good) {
         *text = arena_bytes(arena, all.text, all.length);

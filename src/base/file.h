@@ -23,6 +23,7 @@ void file_guard_maps(void);
 bool file_read(char **text, size_t *size, Arena *arena, const char *path, Error *error);
 
 // The same of what need not be a regular file (a pipe, a terminal): waits for its end. "-" is standard input.
+enum { FILE_MAX_STREAM = 1 << 30 }; // bytes: a stream need not have an end
 bool file_read_stream(char **text, size_t *size, Arena *arena, const char *path, Error *error);
 
 bool file_exists(const char *path);

@@ -220,7 +220,7 @@ static Node *number(Parser *parser) {
     parser->at++;
     Node *node = number_node(parser, token->number);
     TextSpan *integer = &node->number.integer;
-    *integer = (TextSpan){integer->text + parser->consumed, integer->size - parser->consumed};
+    if (parser->consumed) *integer = (TextSpan){integer->text + parser->consumed, integer->size - parser->consumed};
     bool fresh = !parser->consumed;
     parser->consumed = 0;
     if (!repeating(parser, &node->number)) return NULL;

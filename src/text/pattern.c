@@ -87,9 +87,12 @@ static void set_tables(Pattern *pattern, const Division *division) {
     pattern->block = (uint8_t(*)[PAGE])arena_alloc_array(&pattern->arena, most, PAGE);
     for (uint32_t page = 0; page < PAGES; page++) {
         uint8_t block[PAGE];
-        for (uint32_t i = 0; i < PAGE; i++) {
-            while (at + 1 < division->count && division->start[at + 1] <= page * PAGE + i) at++;
-            block[i] = (uint8_t)division->class[at];
+        uint32_t first = page * PAGE;
+        for (uint32_t i = 0, end; i < PAGE; i = end) { // range by range
+            while (at + 1 < division->count && division->start[at + 1] <= first + i) at++;
+            bool ends = at + 1 < division->count && division->start[at + 1] < first + PAGE;
+            end = ends ? division->start[at + 1] - first : PAGE;
+            memset(block + i, (uint8_t)division->class[at], end - i);
         }
         bool same = page && !memcmp(block, pattern->block[pattern->page[page - 1]], PAGE);
         pattern->page[page] = same ? pattern->page[page - 1] : find_block(pattern, &blocks, block);

@@ -12,7 +12,8 @@ run_one() { # run_one TARGET: one line to standard output, its report in $build/
     gguf*) dictionary=gguf longest=65536 ;;
     template) dictionary=template longest=4096 ;;
     recipe) dictionary=recipe longest=8192 ;;
-    inputs | hub_list) dictionary=json longest=8192 ;;
+    hub_list) dictionary=json longest=8192 ;;
+    inputs) dictionary=json longest=2048 ;;
     answer) dictionary=answer longest=4096 ;;
     encode) dictionary=json longest=4096 ;;
     *) dictionary=json longest=65536 ;;
