@@ -2,6 +2,7 @@
 #include "ops/team.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -103,12 +104,30 @@ static void test_fork(void **state) {
     team_close(team);
 }
 
+static void look_at_mask(void *context, int64_t index, int worker) {
+    sigset_t mask;
+    (void)index;
+    pthread_sigmask(SIG_BLOCK, NULL, &mask);
+    ((_Atomic int *)context)[worker] = sigismember(&mask, SIGBUS) * 2 + sigismember(&mask, SIGINT) + 1;
+    nap(2000);
+}
+
+// Signals from outside come to the caller; a thread's own fault comes to its handler.
+static void test_signals(void **state) {
+    (void)state;
+    Team *team = team_open(3);
+    _Atomic int seen[3] = {0};
+    for (int i = 0; i < 200 && !(seen[1] && seen[2]); i++) team_run(team, 6, look_at_mask, seen);
+    assert_int_equal(seen[1], 2);
+    assert_int_equal(seen[2], 2);
+    team_close(team);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_task_once),
-        cmocka_unit_test(test_caller_waits),
-        cmocka_unit_test(test_idle_team_sleeps),
-        cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_every_task_once),  cmocka_unit_test(test_caller_waits),
+        cmocka_unit_test(test_idle_team_sleeps), cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_signals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

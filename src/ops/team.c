@@ -112,6 +112,8 @@ Team *team_open(int threads) {
     team->arena = arena;
     sigset_t all, before; // signals are the caller's: its mask alone decides whether they come
     sigfillset(&all);
+    sigdelset(&all,
+              SIGBUS); // a thread's own fault, which would kill it at once when blocked: file_guard_maps has the say
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (int i = 1; i < threads; i++) {
         team->members[i] = (TeamMember){team, i};
