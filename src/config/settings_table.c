@@ -146,8 +146,10 @@ const Setting settings_table[] = {
     REAL("grpo.reward_scaling.source_max", reward_scaling.source_max, "1.0", 0, 0, "Higher rewards count as this."),
     REAL("grpo.reward_scaling.target_min", reward_scaling.target_min, "0.0", 0, 0, "What source_min becomes."),
     REAL("grpo.reward_scaling.target_max", reward_scaling.target_max, "1.0", 0, 0, "What source_max becomes."),
-    ONLY("grpo.seq_logprob_error_threshold", "null", "null",
-         "Leave out sequences whose log-probabilities differ between sampling and training; here they are equal."),
+    IDLE("grpo.seq_logprob_error_threshold", "null",
+         "the log-probabilities of sampling and training are the same bits (train/max_abs_logprob_error), so no "
+         "sequence "
+         "is to be left out"),
     ONLY("grpo.invalid_tool_call_advantage", "null", "null", "Advantage of invalid tool calls."),
     ONLY("grpo.malformed_thinking_advantage", "null", "null", "Advantage of malformed thinking tags."),
     ONLY("grpo.async_grpo.enabled", "false", "false", "Sample and train at the same time."),
