@@ -229,7 +229,6 @@ static void test_kinds_and_ranges(void **state) {
         {"policy.model_name=null", "policy.model_name: expected a text, found null"},
         {"policy.model_name=", "policy.model_name: expected a text, found ''"},
         {"policy.precision=float64", "override policy.precision=float64: policy.precision: 'float64' is none of"},
-        {"policy.precision=float16", "not supported yet"},
         {"loss_fn.reference_policy_kl_type=k4",
          "loss_fn.reference_policy_kl_type: 'k4' is not supported; choose one of k1, k2, k3"},
         {"loss_fn.ratio_clip_min=-1", "override loss_fn.ratio_clip_min=-1: loss_fn.ratio_clip_min"},

@@ -244,7 +244,7 @@ const Setting settings_table[] = {
     INTEGER("policy.max_total_sequence_length", policy.max_total_sequence_length, "512", 2, BILLION,
             "Tokens of prompt and answer at most."),
     TEXT("policy.precision", policy.precision, "bfloat16",
-         "Compute dtype of training and sampling: float32 or bfloat16; masters are float32."),
+         "Compute dtype of training and sampling: float32, bfloat16 or float16; masters are float32."),
     INTEGER_OR_NULL("policy.logprob_chunk_size", policy.logprob_chunk_size, "null", 1, BILLION, 0,
                     "Tokens whose logits exist at a time, in training and for the reference; null: chosen."),
     IDLE("policy.offload_optimizer_for_logprob", "false", "there is one memory"),

@@ -111,6 +111,17 @@ void block_forward(Ops *ops, const BlockShape *shape, const BlockWeights *weight
     rows_add(ops, out_TD, &a->mid_TD, &scratch->proj_TD);
 }
 
+void block_note_overflow(Ops *ops, Overflow *overflow, int unit, const BlockWeights *weights, const BlockActivations *a,
+                         const BlockScratch *scratch, const Tensor *out_TD) {
+    int64_t lost = rows_count_nonfinite(ops, out_TD);
+    if (!lost) return;
+    Tensor sum_TD = DEVICE_TENSOR_RAW(&ops->device, MEMORY_SCRATCH, DTYPE_F32, out_TD->size[0], out_TD->size[1]);
+    linear_forward(ops, &sum_TD, &scratch->act_TF, &weights->down, NULL);
+    rows_add(ops, &sum_TD, &sum_TD, &a->mid_TD);
+    overflow_note(overflow, ops, lost, unit, false, &sum_TD);
+    device_release(&ops->device, &sum_TD);
+}
+
 void block_backward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, const BlockGradients *gradients,
                     const Tensor *cos_sin_PE, const TokenBatch *batch, const BlockActivations *a, BlockScratch *scratch,
                     BlockBackwardScratch *backward, const Tensor *dout_TD, Tensor *dx_TD) {

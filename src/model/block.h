@@ -9,6 +9,7 @@
 //   out = mid + act·Wdownᵀ         rounded once to out's dtype: the policy's output dtype
 #pragma once
 #include "model/architecture.h"
+#include "model/overflow.h"
 #include "model/parameters.h"
 #include "ops/attention.h"
 #include "ops/linear.h"
@@ -69,6 +70,11 @@ typedef struct BlockScratch {
 // the activations are wanted (a recomputation), what follows the last of them is left out.
 void block_forward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, const Tensor *cos_sin_PE,
                    const TokenBatch *batch, BlockActivations *activations, BlockScratch *scratch, Tensor *out_TD);
+
+// After block_forward with float16 in play: counts lost values of out_TD, the output of block `unit`. When they are the first,
+// the last sum is made again in fp32, for its largest magnitude.
+void block_note_overflow(Ops *ops, Overflow *overflow, int unit, const BlockWeights *weights,
+                         const BlockActivations *activations, const BlockScratch *scratch, const Tensor *out_TD);
 
 // Temporaries of backward, in the compute dtype.
 typedef struct BlockBackwardScratch {

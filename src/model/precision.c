@@ -36,9 +36,8 @@ bool precision_parse_compute(DType *compute, const char *key, const char *text, 
     else if (!strcmp(text, "bfloat16"))
         *compute = DTYPE_BF16;
     else if (!strcmp(text, "float16"))
-        return error_set(error, "%s: float16 as the compute dtype is not supported yet; choose float32 or bfloat16",
-                         key);
+        *compute = DTYPE_F16;
     else
-        return error_set(error, "%s: '%s' is none of float32, bfloat16", key, text);
+        return error_set(error, "%s: '%s' is none of float32, bfloat16, float16", key, text);
     return true;
 }

@@ -1,5 +1,6 @@
 #include "model/resident.h"
 
+#include "base/log.h"
 #include "ops/panels.h"
 #include "ops/rows.h"
 
@@ -346,6 +347,14 @@ static BlockActivations activations_of(const Resident *r, int64_t count) {
     };
 }
 
+// The first loss is said, once.
+static void say_overflow(const Resident *r, int64_t count_before) {
+    if (count_before || !r->overflow.count) return;
+    char text[192];
+    overflow_text(text, &r->overflow, r->architecture->layer_count);
+    log_warn("%s; bfloat16 has float32's range", text);
+}
+
 void resident_forward(Resident *r, KvCache *cache, const TokenBatch *batch) {
     CHECK(batch->count > 0 && batch->count <= r->max_rows, "%lld rows, room for %lld", (long long)batch->count,
           (long long)r->max_rows);
@@ -360,12 +369,19 @@ void resident_forward(Resident *r, KvCache *cache, const TokenBatch *batch) {
         embedding_forward(r->ops, &a.x_TD, &r->embedding_VD, batch->ids);
     else
         panels_gather(r->ops, &a.x_TD, &r->head, batch->ids);
+    bool narrow = overflow_possible(r->policy);
+    int64_t before = r->overflow.count;
     for (int layer = 0; layer < cache->layer_count; layer++) {
-        if (layer) rows_cast(r->ops, &a.x_TD, &out_TD); // the unit before handed on policy.output; cast on entry
+        if (layer) { // the unit before handed on policy.output; cast on entry
+            int64_t lost = rows_cast(r->ops, &a.x_TD, &out_TD);
+            overflow_note(&r->overflow, r->ops, lost, layer - 1, false, &out_TD);
+        }
         a.kv = cache->layers[layer];
         BlockShape shape = block_shape(r->architecture, layer);
         block_forward(r->ops, &shape, &r->blocks[layer], &r->cos_sin_PE, batch, &a, &scratch, &out_TD);
+        if (narrow) block_note_overflow(r->ops, &r->overflow, layer, &r->blocks[layer], &a, &scratch, &out_TD);
     }
+    say_overflow(r, before);
 }
 
 void resident_logits(Resident *r, Tensor *logits_NV, const int32_t *rows) {
@@ -376,5 +392,10 @@ void resident_logits(Resident *r, Tensor *logits_NV, const int32_t *rows) {
     Tensor norm_ND = tensor_rows(&r->scratch.norm_TD, 0, count);
     rows_gather(r->ops, &last_ND, &r->out_TD, rows);
     rms_norm_forward(r->ops, &norm_ND, &last_ND, &r->final_norm_D, r->shape.rms_norm_eps);
+    if (overflow_possible(r->policy)) {
+        int64_t before = r->overflow.count, lost = rows_count_nonfinite(r->ops, &norm_ND);
+        overflow_note(&r->overflow, r->ops, lost, (int)r->architecture->layer_count, false, &norm_ND);
+        say_overflow(r, before);
+    }
     linear_forward(r->ops, logits_NV, &norm_ND, &r->head, NULL);
 }

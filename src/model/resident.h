@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "model/block.h"
 #include "model/model_file.h"
+#include "model/overflow.h"
 #include "model/precision.h"
 #include "ops/softmax.h"
 
@@ -37,9 +38,10 @@ typedef struct Resident {
     int64_t max_rows;
     BlockActivations activations;
     BlockScratch scratch;
-    Tensor out_TD;  // last block's output, in policy.output
-    Tensor last_ND; // the rows of it that the head reads
-    Arena arena;    // of the arrays above
+    Tensor out_TD;     // last block's output, in policy.output
+    Tensor last_ND;    // the rows of it that the head reads
+    Overflow overflow; // since resident_open; the first is said in a warning
+    Arena arena;       // of the arrays above
 } Resident;
 
 // Makes room for weights (tag MEMORY_ROLLOUT_WEIGHTS or MEMORY_REFERENCE), a rotary table of max_positions and scratch for

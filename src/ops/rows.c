@@ -3,6 +3,7 @@
 #include "ops/kernels.h"
 #include "ops/sincos.h"
 
+#include <math.h>
 #include <stdatomic.h>
 
 enum {
@@ -477,6 +478,16 @@ int64_t rows_count_nonfinite(Ops *ops, const Tensor *x) {
     _Atomic int64_t found = 0;
     run_elements(ops, (RowsJob){.rows = 1, .columns = tensor_count(x), .a = x, .found = &found}, nonfinite_task);
     return atomic_load(&found);
+}
+
+float rows_largest(Ops *ops, const Tensor *x) {
+    check_floats(x, "x");
+    float largest = 0;
+    for (int64_t i = 0; ops_runs(ops) && i < tensor_count(x); i++) {
+        float size = fabsf(dtype_load(x->data, x->dtype, i));
+        if (isfinite(size) && size > largest) largest = size;
+    }
+    return largest;
 }
 
 static void adamw_task(void *context, int64_t task, int worker) {

@@ -54,6 +54,7 @@ void rope_table(Ops *ops, Tensor *cos_sin_PE, const float *inv_freq, float scale
 // Σ x² over all elements: doubles, fixed blocks of 4096 elements, blocks added in order. 0 on plan.
 double rows_square_sum(Ops *ops, const Tensor *x);
 int64_t rows_count_nonfinite(Ops *ops, const Tensor *x); // NaN and infinite elements; 0 on plan
+float rows_largest(Ops *ops, const Tensor *x); // the largest finite magnitude, slowly, for a diagnosis; 0 on plan
 
 // One AdamW update (Loshchilov & Hutter 2019, as torch.optim.AdamW): with g = gradient · gradient_scale,
 //   w *= 1 − lr·wd;  m = β1·m + (1−β1)·g;  v = β2·v + (1−β2)·g²;  w −= (lr/(1−β1^t)) · m / (sqrt(v)/sqrt(1−β2^t) + eps).

@@ -14,7 +14,7 @@ typedef struct Runtime {
 
 // The options that these verbs share: --precision, --output-dtype, --threads, --chat-template.
 #define RUNTIME_OPTIONS                                                                                                \
-    {"--precision", "float32|bfloat16", "compute dtype (default float32)"},                                            \
+    {"--precision", "float32|bfloat16|float16", "compute dtype (default float32)"},                                    \
         {"--output-dtype", "float32|bfloat16|float16|param",                                                           \
          "what a block hands on (fsdp_output_dtype; default float32; param: as --precision)"},                         \
         {"--chat-template", "T", "template text or a .jinja file; default: the model's own"}, {                        \

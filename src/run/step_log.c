@@ -69,7 +69,7 @@ static void put_losses(json_t *line, const UpdateResult *u, const LossOptions *o
                 {"train/global_valid_seqs", u->global_valid_seqs},
                 {"train/global_valid_toks", u->global_valid_toks},
                 {"train/filtered_tokens", (double)u->filtered_tokens},
-                {"train/output_overflows", (double)u->output_overflows},
+                {"train/output_overflows", (double)u->overflow.count},
                 {"train/nonfinite_gradients", (double)u->nonfinite_gradients}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         double value = rows[i].value;
@@ -246,10 +246,11 @@ bool step_log_write(const StepReport *r, const Trainer *t, double seconds_left, 
     bool good = append(line, r->step, t, error);
     json_decref(line);
     print_line(r, &a, &t->ops.device.ledger, seconds_left);
-    if (r->update.output_overflows)
-        log_warn(
-            "step %lld: %lld values left the range of policy.automodel_cfg.fsdp_output_dtype %s at a unit boundary",
-            (long long)r->step, (long long)r->update.output_overflows, dtype_name(t->walk.options.policy.output));
+    if (r->update.overflow.count) {
+        char text[192];
+        overflow_text(text, &r->update.overflow, t->walk.architecture->layer_count);
+        log_warn("step %lld: %s", (long long)r->step, text);
+    }
     if (r->update.nonfinite_gradients)
         log_warn("step %lld: the gradient norm is not finite; %lld optimizer steps were left out", (long long)r->step,
                  (long long)r->update.nonfinite_gradients);

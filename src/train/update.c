@@ -18,6 +18,7 @@ typedef struct HeadPass {
     const LossOptions *loss;
     const UpdateOptions *options;
     LossCounts counts;
+    float scale;   // of all gradients while they are on their way
     bool filtered; // the KL term reads unfiltered log-probs, and the rest others
     int64_t capacity;
     Columns columns;
@@ -130,6 +131,21 @@ static void chunk_loss(UpdateResult *result, HeadPass *pass, int64_t first, int6
     }
 }
 
+// float16 keeps gradients of activations in range by a power of two, which is taken out of the fp32 sums again: the one next
+// below the number of tokens, so that a token's gradient is as large as if the loss were a sum.
+static float gradient_scale(const Walk *walk, double valid_toks) {
+    int exponent = 0;
+    if (walk->options.policy.compute == DTYPE_F16 && valid_toks >= 1) frexp(valid_toks, &exponent);
+    return exponent ? ldexpf(1, exponent - 1) : 1;
+}
+
+static void scale_gradients(HeadPass *pass, int64_t first, int64_t count) {
+    for (int64_t i = first; pass->scale != 1 && i < first + count; i++) {
+        pass->columns.dcurrent[i] *= pass->scale;
+        if (pass->filtered) pass->columns.dunfiltered[i] *= pass->scale;
+    }
+}
+
 static void chunk_backward(HeadPass *pass, Tensor *logits_NV, const Tensor *norm_ND, int64_t first) {
     Columns *columns = &pass->columns;
     softmax_backward(pass->walk->ops, logits_NV, columns->rows, pass->filtered ? columns->rows_unfiltered : NULL,
@@ -172,6 +188,7 @@ static void head_and_loss(UpdateResult *result, HeadPass *pass, Arena *arena) {
         }
         if (pass->columns.sequences && first == 0) sequences_of(result, pass);
         chunk_loss(result, pass, first, count, &sequence);
+        scale_gradients(pass, first, count);
         chunk_backward(pass, &logits_NV, &norm_ND, first);
     }
     device_release(device, &pass->logits);
@@ -189,7 +206,7 @@ void update_add(UpdateResult *sum, const UpdateResult *part) {
     sum->global_valid_toks += part->global_valid_toks;
     sum->max_abs_logprob_error = part->max_abs_logprob_error;
     sum->filtered_tokens += part->filtered_tokens;
-    sum->output_overflows += part->output_overflows;
+    overflow_add(&sum->overflow, &part->overflow);
     sum->nonfinite_gradients += part->nonfinite_gradients;
 }
 
@@ -215,6 +232,7 @@ void update_policy(UpdateResult *result, Walk *walk, const TrainBatch *batch, co
     Arena arena = {0}, lists = {0};
     bool filtered = softmax_filters(options->filter) && !options->nll && loss_needs_reference(loss);
     LossCounts counts = batch_counts(batch);
+    const float scale = gradient_scale(walk, counts.valid_toks);
     *result = update_none();
     result->global_valid_seqs = result->metrics.num_valid_samples = counts.valid_seqs;
     result->global_valid_toks = counts.valid_toks;
@@ -232,7 +250,8 @@ void update_policy(UpdateResult *result, Walk *walk, const TrainBatch *batch, co
                              .loss = loss,
                              .options = options,
                              .counts = counts,
-                             .filtered = filtered};
+                             .filtered = filtered,
+                             .scale = scale};
             ledger_enter(ledger, PHASE_FORWARD);
             walk_forward(walk, &micro.tokens, micro.page_count);
             ledger_enter(ledger, PHASE_BACKWARD);
@@ -245,15 +264,15 @@ void update_policy(UpdateResult *result, Walk *walk, const TrainBatch *batch, co
     }
     arena_close(&lists);
     walk_end(walk);
-    result->output_overflows = walk->output_overflows;
+    result->overflow = walk->overflow;
 
     ledger_enter(ledger, PHASE_OPTIMIZER);
-    result->grad_norm = shard_gradient_norm(walk->shards);
+    result->grad_norm = shard_gradient_norm(walk->shards) / (double)scale;
     // A NaN or infinite norm would spoil every weight at once: the step is left out and reported.
     result->nonfinite_gradients = !isfinite(result->grad_norm);
     if (!result->nonfinite_gradients)
         shard_update(walk->shards, &options->optimizer, options->lr,
-                     optimizer_clip_factor(result->grad_norm, options->optimizer.max_grad_norm));
+                     optimizer_clip_factor(result->grad_norm, options->optimizer.max_grad_norm) / (double)scale);
     shard_gradients_close(walk->shards);
     ledger_enter(ledger, before);
     arena_close(&arena);

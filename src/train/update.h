@@ -27,7 +27,7 @@ typedef struct UpdateResult {
     // NaN where one is NaN.
     double max_abs_logprob_error;
     int64_t filtered_tokens;     // loss tokens that top-k or top-p no longer keeps: left out (their log-prob is −∞)
-    int64_t output_overflows;    // values that became infinite at a unit boundary
+    Overflow overflow;           // of float16 at the boundaries of units
     int64_t nonfinite_gradients; // 1 when the norm was not finite; the step was then skipped
 } UpdateResult;
 

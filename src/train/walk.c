@@ -34,7 +34,7 @@ static Tensor root_parameter(const Walk *walk, const Tensor *flat, ParameterRole
 
 void walk_begin(Walk *walk, const int32_t *ids, int64_t count) {
     shard_gradients_open(walk->shards);
-    walk->output_overflows = 0;
+    walk->overflow = (Overflow){0};
     walk->distinct_count = 0;
     for (int64_t t = 0; t < count; t++) {
         CHECK(ids[t] >= 0 && ids[t] < walk->architecture->vocab_size, "token id %d at %lld", ids[t], (long long)t);
@@ -116,11 +116,13 @@ static void forward_unit(Walk *walk, int unit, BlockActivations *a, Tensor *out_
     block_weights_view(&weights, walk->shards->table, unit, &gathered);
     BlockShape shape = block_shape(walk->architecture, unit);
     block_forward(walk->ops, &shape, &weights, &walk->cos_sin_PE, walk->batch, a, &walk->scratch, out_TD);
+    if (overflow_possible(walk->options.policy))
+        block_note_overflow(walk->ops, &walk->overflow, unit, &weights, a, &walk->scratch, out_TD);
     shard_release(walk->shards, &gathered);
 }
 
 // What a unit hands on becomes the next unit's input: cast to the compute dtype, so that only this copy is kept.
-static Tensor cast_on_entry(Walk *walk, Tensor *out_TD) {
+static Tensor cast_on_entry(Walk *walk, Tensor *out_TD, int unit) {
     DType compute = walk->options.policy.compute;
     if (out_TD->dtype == compute) {
         Tensor same = *out_TD;
@@ -128,7 +130,8 @@ static Tensor cast_on_entry(Walk *walk, Tensor *out_TD) {
         return same;
     }
     Tensor x_TD = DEVICE_TENSOR_RAW(&walk->ops->device, MEMORY_ACTIVATION, compute, out_TD->size[0], out_TD->size[1]);
-    rows_cast(walk->ops, &x_TD, out_TD);
+    int64_t lost = rows_cast(walk->ops, &x_TD, out_TD);
+    overflow_note(&walk->overflow, walk->ops, lost, unit - 1, false, out_TD);
     device_release(&walk->ops->device, out_TD);
     return x_TD;
 }
@@ -148,11 +151,10 @@ void walk_forward(Walk *walk, const TokenBatch *batch, int64_t page_count) {
     embedding_forward(walk->ops, &out_TD, &table_VD, batch->ids);
     for (int layer = 0; layer < layers; layer++) {
         BlockActivations *a = &walk->activations[layer];
-        a->x_TD = cast_on_entry(walk, &out_TD);
+        a->x_TD = cast_on_entry(walk, &out_TD, layer);
         activations_open(walk, a);
         out_TD = DEVICE_TENSOR_RAW(device, MEMORY_UNIT_OUTPUT, policy.output, batch->count, walk->shape.hidden);
         forward_unit(walk, layer, a, &out_TD);
-        if (policy.output == DTYPE_F16) walk->output_overflows += rows_count_nonfinite(walk->ops, &out_TD);
         if (walk->options.activation_checkpointing) activations_close(walk, a);
     }
     walk->last_TD = out_TD;
@@ -191,7 +193,9 @@ void walk_head_backward(Walk *walk, const Tensor *dlogits_NV, const Tensor *norm
     Tensor norm_D = root_parameter(walk, &walk->root, PARAMETER_FINAL_NORM);
     Tensor dweight_D = root_parameter(walk, gradient, PARAMETER_FINAL_NORM);
     rms_norm_backward(walk->ops, &dlast_ND, &dweight_D, &dnorm_ND, &last_ND, &norm_D, NULL, walk->shape.rms_norm_eps);
-    if (policy.output == DTYPE_F16) walk->output_overflows += rows_count_nonfinite(walk->ops, &dlast_ND);
+    if (overflow_possible(policy))
+        overflow_note(&walk->overflow, walk->ops, rows_count_nonfinite(walk->ops, &dlast_ND), root_unit(walk), true,
+                      &dnorm_ND);
     rows_scatter(walk->ops, &walk->dlast_TD, &dlast_ND, rows);
     device_release(device, &dnorm_ND);
     device_release(device, &last_ND);
@@ -213,7 +217,9 @@ static Tensor cast_back(Walk *walk, Tensor *dboundary_TD) {
     return dout_TD;
 }
 
-static Tensor cast_out(Walk *walk, Tensor *dx_TD) {
+static Tensor cast_out(Walk *walk, Tensor *dx_TD, int unit) {
+    if (overflow_possible(walk->options.policy))
+        overflow_note(&walk->overflow, walk->ops, rows_count_nonfinite(walk->ops, dx_TD), unit, true, dx_TD);
     if (dx_TD->dtype == walk->options.policy.output) {
         Tensor same = *dx_TD;
         *dx_TD = (Tensor){0};
@@ -221,7 +227,8 @@ static Tensor cast_out(Walk *walk, Tensor *dx_TD) {
     }
     Tensor dboundary_TD = DEVICE_TENSOR_RAW(&walk->ops->device, MEMORY_UNIT_OUTPUT, walk->options.policy.output,
                                             dx_TD->size[0], dx_TD->size[1]);
-    walk->output_overflows += rows_cast(walk->ops, &dboundary_TD, dx_TD);
+    int64_t lost = rows_cast(walk->ops, &dboundary_TD, dx_TD);
+    overflow_note(&walk->overflow, walk->ops, lost, unit, true, dx_TD);
     device_release(&walk->ops->device, dx_TD);
     return dboundary_TD;
 }
@@ -259,7 +266,7 @@ void walk_backward(Walk *walk) {
         Tensor d_TD = cast_back(walk, &walk->dlast_TD);
         backward_unit(walk, layer, a, &backward, &d_TD);
         if (layer)
-            walk->dlast_TD = cast_out(walk, &d_TD);
+            walk->dlast_TD = cast_out(walk, &d_TD, layer);
         else
             embedding_backward(walk->ops, &walk->dembedding_UD, &d_TD, walk->rows); // within the root: no cast
         device_release(device, &d_TD);

@@ -11,6 +11,7 @@
 // backward the gradient crosses each boundary in policy.output too.
 #pragma once
 #include "model/block.h"
+#include "model/overflow.h"
 #include "model/precision.h"
 #include "train/shard.h"
 
@@ -43,8 +44,7 @@ typedef struct Walk {
     BlockScratch scratch;
     Tensor root;              // gathered root unit
     Tensor last_TD, dlast_TD; // output of the last block and its gradient, in policy.output
-    int64_t
-        output_overflows; // values that a float16 policy.output made infinite, forward and backward, since walk_begin
+    Overflow overflow;        // of float16, forward and backward, since walk_begin
 } Walk;
 
 void walk_open(Walk *walk, Ops *ops, const Architecture *architecture, Shards *shards, WalkOptions options);
