@@ -1,6 +1,7 @@
 #include "run/verbs.h"
 
 #include "base/strbuf.h"
+#include "run/bench_command.h"
 #include "run/completion_command.h"
 #include "run/export_command.h"
 #include "run/generate_command.h"
@@ -10,8 +11,9 @@
 
 #include <string.h>
 
-static const Command *const verbs[] = {&train_command, &generate_command, &score_command, &config_command,
-                                       &pull_command,  &export_command,   &help_command,  &completion_command};
+static const Command *const verbs[] = {&train_command,  &generate_command, &score_command,
+                                       &config_command, &bench_command,    &pull_command,
+                                       &export_command, &help_command,     &completion_command};
 enum { VERB_COUNT = sizeof verbs / sizeof *verbs };
 
 const Command *const *verbs_all(int *count) {

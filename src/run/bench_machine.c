@@ -1,0 +1,122 @@
+#include "run/bench_machine.h"
+
+#include "base/log.h"
+#include "ops/kernels.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PEAK_REPEATS = 100000, LEAST_ROUNDS = 3 };
+#define WORDS_BYTES ((int64_t)1 << 30)
+#define PART_BYTES ((int64_t)64 << 20)
+#define TASK_BYTES ((int64_t)1 << 18)
+#define LEAST_ROUND 2e-3 // seconds: shorter calls are repeated until a round is so long
+
+void bench_machine_open(BenchMachine *machine, Ops *ops) {
+    *machine = (BenchMachine){.ops = ops};
+}
+
+void bench_machine_close(BenchMachine *machine) {
+    if (machine->ops) device_release(&machine->ops->device, &machine->words);
+    *machine = (BenchMachine){0};
+}
+
+static void multiply_task(void *context, int64_t index, int worker) {
+    (void)index, (void)worker;
+    float out[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    const Ops *ops = context;
+    ops->kernels->gemm_peak(out, PEAK_REPEATS);
+}
+
+double bench_machine_flops(BenchMachine *machine) {
+    Ops *ops = machine->ops;
+    float out[16] = {0};
+    int threads = team_size(ops->team);
+    double operations = ops->kernels->gemm_peak(out, 1) * PEAK_REPEATS, begun = log_seconds();
+    team_run(ops->team, threads, multiply_task, ops);
+    return operations * threads / (log_seconds() - begun);
+}
+
+static void read_task(void *context, int64_t index, int worker) {
+    (void)worker;
+    typedef uint64_t Line __attribute__((vector_size(64)));
+    const BenchMachine *machine = context;
+    const Line *lines = (const Line *)((const char *)machine->words.data + machine->at + index * TASK_BYTES);
+    Line sum[4] = {{0}};
+    for (int64_t i = 0; i < TASK_BYTES / 64; i += 4)
+        for (int j = 0; j < 4; j++) sum[j] ^= lines[i + j];
+    sum[0] ^= sum[1] ^ sum[2] ^ sum[3];
+    volatile uint64_t kept = 0; // so that the reads are not left out
+    for (int j = 0; j < 8; j++) kept ^= sum[0][j];
+}
+
+double bench_machine_bytes(BenchMachine *machine) {
+    Ops *ops = machine->ops;
+    if (!machine->words.data) {
+        machine->words = DEVICE_TENSOR_RAW(&ops->device, MEMORY_SCRATCH, DTYPE_F32, WORDS_BYTES / 4);
+        memset(machine->words.data, 1, (size_t)WORDS_BYTES);
+    }
+    machine->at = (machine->at + PART_BYTES) % WORDS_BYTES;
+    double begun = log_seconds();
+    team_run(ops->team, PART_BYTES / TASK_BYTES, read_task, machine);
+    return (double)PART_BYTES / (log_seconds() - begun);
+}
+
+// ---- the timer
+
+static void measure_peaks(BenchTimer *timer) {
+    timer->peak_flops = timer->flops > 0 ? bench_machine_flops(timer->machine) : 0;
+    timer->peak_bytes = timer->bytes > 0 ? bench_machine_bytes(timer->machine) : 0;
+}
+
+void bench_timer_begin(BenchTimer *timer, BenchMachine *machine, double flops, double bytes, double budget) {
+    *timer = (BenchTimer){.machine = machine, .flops = flops, .bytes = bytes, .budget = budget, .calls = 1};
+    measure_peaks(timer);
+    timer->begun = log_seconds();
+}
+
+// The first round only warms the caches and tells how many calls a round wants.
+bool bench_timer_again(BenchTimer *timer) {
+    double now = log_seconds();
+    bool first = timer->round_begun == 0;
+    if (!first && ++timer->call < timer->calls) return true;
+    if (!first && timer->rounds == 0 && timer->calls == 1 && timer->call == 1) {
+        double once = now - timer->round_begun;
+        timer->calls = once < LEAST_ROUND ? 2 + (int64_t)(LEAST_ROUND / (once + 1e-7)) : 1;
+        timer->rounds = 1;
+    } else if (!first) {
+        double before_flops = timer->peak_flops, before_bytes = timer->peak_bytes;
+        double seconds = (now - timer->round_begun) / (double)timer->calls;
+        measure_peaks(timer);
+        int round = timer->rounds - 1;
+        timer->seconds[round] = seconds;
+        timer->flops_share[round] = timer->flops / seconds / ((before_flops + timer->peak_flops) / 2);
+        timer->bytes_share[round] = timer->bytes / seconds / ((before_bytes + timer->peak_bytes) / 2);
+        timer->rounds++;
+        bool enough = timer->rounds > LEAST_ROUNDS && log_seconds() - timer->begun >= timer->budget;
+        if (enough || timer->rounds > BENCH_MAX_ROUNDS) return false;
+    }
+    timer->call = 0;
+    timer->round_begun = log_seconds();
+    return true;
+}
+
+static int by_size(const void *a, const void *b) {
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+static double median(double *values, int count) {
+    qsort(values, (size_t)count, sizeof *values, by_size);
+    return values[count / 2];
+}
+
+BenchResult bench_timer_result(BenchTimer *timer) {
+    int rounds = timer->rounds - 1;
+    BenchResult result = {.seconds = median(timer->seconds, rounds)};
+    if (timer->flops > 0) result.flops_share = median(timer->flops_share, rounds);
+    if (timer->bytes > 0) result.bytes_share = median(timer->bytes_share, rounds);
+    result.flops_rate = timer->flops / result.seconds;
+    result.bytes_rate = timer->bytes / result.seconds;
+    return result;
+}

@@ -1,0 +1,36 @@
+#!/bin/sh
+# whet bench: every kernel and phase is there, as a table and as JSON lines; refusals.
+set -u
+build=${BUILD:-build}
+whet=$build/whet
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+passed=0 failed=0 skipped=0
+check() { # check NAME STATUS
+    if [ "$2" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $1"; fi
+}
+"$build"/tests/tool_make_model "$work/model" qwen2 || exit 1
+"$whet" bench --only "o " --seconds 0.001 --precision bfloat16 --json >"$work/out" && [ "$(grep -c '^{"isa":' "$work/out")" = 1 ] &&
+    [ "$(grep -c '^{"kernel":"o .*"dtype":"bfloat16","seconds":[0-9.e-]*,.*"share_of_[a-z]*":[0-9.]*}$' "$work/out")" = 7 ]
+check "kernels of one layer: three directions, four numbers of rows" $?
+"$whet" bench "$work/model" --precision bfloat16 --sequences 8 --json >"$work/out" && [ "$(grep -c '^{"phase":' "$work/out")" = 6 ]
+check "six phases of a model" $?
+"$whet" bench "$work/model" --memory --sequences 8 >"$work/out" && grep -q "rollout_weights" "$work/out" && grep -q "the process held" "$work/out" &&
+    ! grep -q "bandwidth" "$work/out"
+check "memory of a model, without shares" $?
+refuse() { # refuse STATUS PATTERN ARGUMENT …
+    wanted=$1 pattern=$2
+    shift 2
+    "$whet" bench "$@" >"$work/out" 2>&1
+    status=$?
+    [ $status = "$wanted" ] && [ "$(grep -c '' "$work/out")" = 1 ] && grep -q "$pattern" "$work/out"
+    check "refused: $*" $?
+}
+refuse 1 "shape.*gpt.*smollm2-135m" --shape gpt
+refuse 1 "precision.*int8" --precision int8
+refuse 2 "MODEL" --memory
+refuse 2 "without a MODEL" "$work/model" --only qkv
+refuse 1 "positions" "$work/model" --prompt 100000
+refuse 1 "no-such" "$work/no-such"
+echo "counted: $passed passed, $failed failed, $skipped skipped"
+[ $failed = 0 ]
