@@ -61,7 +61,7 @@ static void compare_model(const char *gguf, const char *expected, int count) {
     assert_int_equal(a->kv_heads, 1);
     assert_int_equal(a->max_positions, 64);
     assert_true(a->rope.theta == 50000 && a->rope.scaling == ROPE_PLAIN && a->rms_norm_eps == 1e-5f);
-    assert_string_equal(model_file_chat_template(file), "{{ messages }}");
+    assert_string_equal(chat_source_find(model_file_chat_templates(file), "default")->text, "{{ messages }}");
     int32_t stop;
     assert_int_equal(model_file_stop_ids(file, &stop, 1), 1);
     assert_int_equal(stop, 23);

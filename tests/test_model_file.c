@@ -350,7 +350,7 @@ static void test_chat_template_and_stop_ids(void **state) {
     Fixture *fixture = *state;
     int32_t ids[8];
     ModelFile *file = open_good(fixture);
-    assert_null(model_file_chat_template(file));
+    assert_int_equal(model_file_chat_templates(file)->count, 0);
     assert_int_equal(model_file_stop_ids(file, ids, 8), 1);
     assert_int_equal(ids[0], 3);
     model_file_close(file);
@@ -360,7 +360,7 @@ static void test_chat_template_and_stop_ids(void **state) {
                "{\"chat_template\": \"first\", \"eos_token\": {\"content\": \"<e>\"},"
                " \"added_tokens_decoder\": {\"4\": {\"content\": \"<x>\"}, \"9\": {\"content\": \"<e>\"}}}");
     file = open_good(fixture);
-    assert_string_equal(model_file_chat_template(file), "first");
+    assert_string_equal(chat_source_find(model_file_chat_templates(file), "default")->text, "first");
     assert_int_equal(model_file_stop_ids(file, ids, 8), 3);
     assert_true(ids[0] == 3 && ids[1] == 5 && ids[2] == 9);
     assert_int_equal(model_file_stop_ids(file, ids, 2), 2);
@@ -370,12 +370,12 @@ static void test_chat_template_and_stop_ids(void **state) {
                "{\"chat_template\": [{\"name\": \"tools\", \"template\": \"no\"},"
                " {\"name\": \"default\", \"template\": \"second\"}]}");
     file = open_good(fixture);
-    assert_string_equal(model_file_chat_template(file), "second");
+    assert_string_equal(chat_source_find(model_file_chat_templates(file), "default")->text, "second");
     model_file_close(file);
 
     write_text(fixture, "chat_template.jinja", "third\n");
     file = open_good(fixture);
-    assert_string_equal(model_file_chat_template(file), "third\n");
+    assert_string_equal(chat_source_find(model_file_chat_templates(file), "default")->text, "third\n");
     model_file_close(file);
 
     write_text(fixture, "generation_config.json", "{\"eos_token_id\": 24}");

@@ -221,6 +221,7 @@ static void put_values(StrBuf *out, const Setting *row) {
     case SETTING_WEIGHTS: strbuf_puts(out, "list of numbers"); return;
     case SETTING_RANGE: strbuf_puts(out, "list of 2 integers"); return;
     case SETTING_OPERATIONS: strbuf_puts(out, "list of texts"); return;
+    case SETTING_MAPPING: strbuf_format(out, "mapping%s", null); return;
     }
 }
 

@@ -3,6 +3,7 @@
 #include "base/strbuf.h"
 #include "config/override.h"
 
+#include <jansson.h>
 #include <string.h>
 
 // What every reader below sees.
@@ -111,6 +112,34 @@ static bool read_range(const Reading *reading, int64_t low_high[2], const Value 
                           "[%lld, %lld] is no range within -1000000000 to 1000000000", (long long)low_high[0],
                           (long long)low_high[1]);
     return true;
+}
+
+static json_t *json_of(const Value *value) {
+    json_t *json = value->kind == VALUE_LIST ? json_array() : json_object();
+    switch (value->kind) {
+    case VALUE_LIST:
+        for (const Value *at = value->first; at; at = at->next) json_array_append_new(json, json_of(at));
+        return json;
+    case VALUE_MAP:
+        for (const Value *at = value->first; at; at = at->next) json_object_set_new(json, at->key, json_of(at));
+        return json;
+    default: break;
+    }
+    json_decref(json);
+    if (value->kind == VALUE_BOOL) return json_boolean(value->boolean);
+    if (value->kind == VALUE_INTEGER) return json_integer(value->integer);
+    if (value->kind == VALUE_REAL && isfinite(value->real)) return json_real(value->real);
+    return value->kind == VALUE_NULL ? json_null() : json_string(value->text);
+}
+
+static bool read_mapping(const Reading *reading, const char **field, const Value *value) {
+    if (value->kind != VALUE_MAP) return expected(reading, value, "a mapping");
+    json_t *json = json_of(value);
+    char *text = json_dumps(json, JSON_COMPACT);
+    if (text) *field = arena_string(reading->arena, text);
+    free(text);
+    json_decref(json);
+    return text || value_fail(reading->error, reading->arena, value, "holds a text that is not UTF-8");
 }
 
 static bool read_weights(const Reading *reading, AdvantageOptions *options, const Value *value) {
@@ -284,7 +313,8 @@ static bool read_null(const Reading *reading, void *field) {
     case SETTING_INTEGER: *(int64_t *)field = (int64_t)reading->row->null_value; return true;
     case SETTING_REAL: *(double *)field = reading->row->null_value; return true;
     case SETTING_TEXT:
-    case SETTING_CHOICE: *(const char **)field = NULL; return true;
+    case SETTING_CHOICE:
+    case SETTING_MAPPING: *(const char **)field = NULL; return true;
     default: return true;
     }
 }
@@ -314,6 +344,7 @@ static bool read_field(const Reading *reading, Settings *settings, void *field, 
     case SETTING_SCHEDULE: return read_schedule(reading, &settings->scheduler, value);
     case SETTING_WEIGHTS: return read_weights(reading, &settings->adv_estimator, value);
     case SETTING_RANGE: return read_range(reading, field, value);
+    case SETTING_MAPPING: return read_mapping(reading, out, value);
     case SETTING_OPERATIONS: return read_operations(reading, &settings->data.arithmetic, value);
     }
     CHECK(false, "type %d of %s", (int)reading->row->type, reading->row->key);

@@ -230,8 +230,16 @@ const Setting settings_table[] = {
          "Folder or GGUF file of the model, or ORG/NAME of the hub in the cache (`whet pull`)."),
     TEXT("policy.tokenizer.name", policy.tokenizer_name, "${policy.model_name}", "Where the tokenizer comes from."),
     TEXT("policy.tokenizer.chat_template", policy.chat_template, "default",
-         "default: the model's own chat template; else a path ending in .jinja, or the template itself."),
-    ONLY("policy.tokenizer.chat_template_kwargs", "null", "null, {}", "Arguments of the chat template."),
+         "default: the model's own chat template; else the name of one of several, a path ending in .jinja, or the "
+         "template "
+         "itself."),
+    {.key = "policy.tokenizer.chat_template_kwargs",
+     .type = SETTING_MAPPING,
+     .offset = offsetof(Settings, policy.chat_template_kwargs),
+     .fallback = "null",
+     .nullable = true,
+     .open = true,
+     .help = "What the chat template sees besides the messages, such as enable_thinking."},
     IDLE("policy.tokenizer.use_fastokens", "false", "whet has its own tokenizer"),
     ONLY("policy.hf_config_overrides", "{}", "{}, null", "Changes to the model's config.json."),
     INTEGER("policy.train_global_batch_size", policy.train_global_batch_size, "512", 1, BILLION,
@@ -471,6 +479,9 @@ const Setting settings_table[] = {
     ONLY("async_rl", NULL, "null", "Sampling and training at the same time, by a controller."),
 
     INTEGER("whet.threads", whet.threads, "0", 0, 4096, "Threads; 0: one for each core that the process may use."),
+    TEXT_OR_NULL(
+        "whet.template_time", policy.template_time, "null",
+        "What a chat template that prints today's date sees, as 2025-03-07 or 2025-03-07T04:05:06; null: now."),
     REAL("whet.min_p", generation.min_p, "0", 0, 1,
          "Sample from tokens at least so many times as likely as the likeliest; 0: all."),
     REAL("whet.val_min_p", val_generation.min_p, "${whet.min_p}", 0, 1, "min_p in validation."),

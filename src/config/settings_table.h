@@ -19,7 +19,8 @@ typedef enum SettingType {
     SETTING_SCHEDULE,
     SETTING_WEIGHTS, // list of numbers into AdvantageOptions
     SETTING_RANGE,   // two neighbouring int64_t, [low, high]
-    SETTING_OPERATIONS
+    SETTING_OPERATIONS,
+    SETTING_MAPPING // const char *, as JSON
 } SettingType;
 
 typedef enum SettingClass {

@@ -353,3 +353,21 @@ bool gguf_model_tokenizer(Tokenizer **tokenizer, const Gguf *file, Error *error)
     arena_close(&arena);
     return good;
 }
+
+bool gguf_model_chat_templates(ChatSource *source, const Gguf *file, Arena *arena, Error *error) {
+    static const char key[] = "tokenizer.chat_template";
+    const char *text, *const *names, *place = arena_format(arena, "%s (chat template)", file->path);
+    int64_t count;
+    if (!gguf_text_or(&text, file, key, NULL, arena, error)) return false;
+    if (text && !chat_source_add(source, "default", text, place, error)) return false;
+    if (!gguf_texts(&names, &count, file, "tokenizer.chat_templates", arena, error)) return false;
+    for (int64_t i = 0; i < count; i++) {
+        const char *named = arena_format(arena, "%s.%s", key, names[i]);
+        if (!gguf_text_or(&text, file, named, NULL, arena, error)) return false;
+        if (!text)
+            return error_set(error, "%s: key %.200s is missing, but tokenizer.chat_templates names it", file->path,
+                             named);
+        if (!chat_source_add(source, names[i], text, place, error)) return false;
+    }
+    return true;
+}

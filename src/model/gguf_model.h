@@ -4,6 +4,7 @@
 #include "model/architecture.h"
 #include "model/gguf.h"
 #include "model/parameters.h"
+#include "text/chat_source.h"
 #include "text/tokenizer.h"
 
 // Reads general.architecture (Mistral's files say llama) and the keys below its name, the stop ids of the tokenizer, and from
@@ -25,3 +26,6 @@ bool gguf_model_tables(TokenizerTables *tables, const Gguf *file, Arena *arena, 
 
 // The tokenizer of the tables under tokenizer.ggml.*: byte-level BPE ("gpt2") or SentencePiece BPE ("llama").
 bool gguf_model_tokenizer(Tokenizer **tokenizer, const Gguf *file, Error *error);
+
+// tokenizer.chat_template is "default"; those that tokenizer.chat_templates names lie under tokenizer.chat_template.NAME.
+bool gguf_model_chat_templates(ChatSource *source, const Gguf *file, Arena *arena, Error *error);

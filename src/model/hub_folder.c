@@ -51,37 +51,16 @@ static bool read_tokenizer_eos(HubFolder *folder, const json_t *config, const ch
     return true;
 }
 
-// A text, or a list of {name, template} of which "default" counts.
-static const char *pick_template(const json_t *value) {
-    const json_t *item;
-    size_t i;
-    if (!json_is_array(value)) return json_string_value(value);
-    json_array_foreach((json_t *)(uintptr_t)value, i, item) {
-        const char *name = json_string_value(json_object_get(item, "name"));
-        if (name && !strcmp(name, "default")) return json_string_value(json_object_get(item, "template"));
-    }
-    return NULL;
-}
-
-static bool read_template(HubFolder *folder, Error *error) {
+static bool read_text_side(HubFolder *folder, Error *error) {
     const char *path = join(folder, "tokenizer_config.json");
     if (file_exists(path)) {
         json_t *config;
         if (!jsonio_read(&config, path, error)) return false;
-        const char *text = pick_template(json_object_get(config, "chat_template"));
-        if (text) folder->chat_template = arena_string(&folder->arena, text);
         bool good = read_tokenizer_eos(folder, config, path, error);
         json_decref(config);
         if (!good) return false;
     }
-    path = join(folder, "chat_template.jinja");
-    if (!file_exists(path)) return true;
-    char *text;
-    size_t size;
-    if (!file_read(&text, &size, &folder->arena, path, error)) return false;
-    if (strlen(text) != size) return error_set(error, "%s: holds a 0 byte", path);
-    folder->chat_template = text;
-    return true;
+    return chat_source_read(&folder->templates, folder->path, &folder->arena, error);
 }
 
 // --- weights
@@ -164,7 +143,7 @@ static bool open_weights(HubFolder *folder, Error *error) {
 bool hub_folder_open(HubFolder *folder, const char *path, Error *error) {
     *folder = (HubFolder){0};
     folder->path = arena_string(&folder->arena, path);
-    if (read_configs(folder, error) && read_template(folder, error) && open_weights(folder, error)) return true;
+    if (read_configs(folder, error) && read_text_side(folder, error) && open_weights(folder, error)) return true;
     hub_folder_close(folder);
     return false;
 }

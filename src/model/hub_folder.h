@@ -1,8 +1,9 @@
 // A model folder in the layout of the Hugging Face hub: config.json, generation_config.json (optional), the weights in
-// model.safetensors or in the shards that model.safetensors.index.json names, and the chat template.
+// model.safetensors or in the shards that model.safetensors.index.json names, and the chat templates.
 #pragma once
 #include "model/architecture.h"
 #include "model/safetensors.h"
+#include "text/chat_source.h"
 
 typedef struct HubFolder {
     Arena arena;
@@ -10,7 +11,7 @@ typedef struct HubFolder {
     Architecture architecture; // eos_ids also from generation_config.json and the tokenizer's eos_token
     Safetensors *shards;
     int shard_count;
-    const char *chat_template; // chat_template.jinja, or of tokenizer_config.json; NULL: none
+    ChatSource templates;
 } HubFolder;
 
 // Opens and checks every file; the index and the shards must agree on every tensor. Zero-initialise or open before close.

@@ -27,8 +27,8 @@ struct ModelFile {
     Gguf gguf;        // closed when it is a folder
     Architecture architecture;
     ParameterTable table;
-    Source *sources; // by position in table.items
-    const char *chat_template;
+    Source *sources;      // by position in table.items
+    ChatSource templates; // of a GGUF
 };
 
 static bool weight_format(WeightFormat *format, SafetensorsType type) {
@@ -120,7 +120,6 @@ static bool check_extras(const ModelFile *file, const char **names, Error *error
 static bool open_hub(ModelFile *file, Error *error) {
     if (!hub_folder_open(&file->folder, file->path, error)) return false;
     file->architecture = file->folder.architecture;
-    file->chat_template = file->folder.chat_template;
     parameters_open(&file->table, &file->architecture);
     file->sources = arena_array(&file->arena, Source, file->table.count);
     for (int i = 0; i < file->table.count; i++)
@@ -169,7 +168,7 @@ static bool check_gguf_extras(const ModelFile *file, const char **names, Error *
 static bool open_gguf(ModelFile *file, Error *error) {
     if (!gguf_open(&file->gguf, file->path, error) ||
         !gguf_model_architecture(&file->architecture, &file->gguf, error) ||
-        !gguf_text_or(&file->chat_template, &file->gguf, "tokenizer.chat_template", NULL, &file->arena, error))
+        !gguf_model_chat_templates(&file->templates, &file->gguf, &file->arena, error))
         return false;
     parameters_open(&file->table, &file->architecture);
     file->sources = arena_array(&file->arena, Source, file->table.count);
@@ -278,8 +277,8 @@ bool model_file_tokenizer(const ModelFile *file, Tokenizer **tokenizer, Error *e
     return tokenizer_open_folder(tokenizer, file->path, error);
 }
 
-const char *model_file_chat_template(const ModelFile *file) {
-    return file->chat_template;
+const ChatSource *model_file_chat_templates(const ModelFile *file) {
+    return file->gguf.path ? &file->templates : &file->folder.templates;
 }
 
 int model_file_stop_ids(const ModelFile *file, int32_t *ids, int max) {

@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "model/architecture.h"
 #include "model/parameters.h"
+#include "text/chat_source.h"
 #include "text/tokenizer.h"
 
 typedef struct ModelFile ModelFile;
@@ -31,8 +32,7 @@ bool model_file_read_unit(const ModelFile *file, int unit, float *flat, Error *e
 // Tokenizer of the model: from the GGUF's tables or the folder's tokenizer.json. The caller closes it.
 bool model_file_tokenizer(const ModelFile *file, Tokenizer **tokenizer, Error *error);
 
-// Text of the chat template (GGUF metadata, chat_template.jinja or tokenizer_config.json), NULL when there is none.
-const char *model_file_chat_template(const ModelFile *file);
+const ChatSource *model_file_chat_templates(const ModelFile *file); // of the folder or the GGUF's metadata
 
 // Ids that end an answer: eos of config, generation_config and tokenizer. Returns how many were written (at most max).
 int model_file_stop_ids(const ModelFile *file, int32_t *ids, int max);

@@ -86,11 +86,16 @@ void stop_strings_text(const StopStrings *stops, StrBuf *text, const int32_t *id
     }
     size_t cut = cut_of(stops, ids, count, stopped_by), at = 0;
     StrBuf shown = {0};
+    bool first = true;
     for (int64_t t = 0; t < count && at < cut; t++) {
         size_t size;
         const char *bytes = tokenizer_token_bytes(stops->tokenizer, ids[t], &size);
-        if (!tokenizer_is_special(stops->tokenizer, ids[t]))
-            strbuf_append(&shown, bytes, size < cut - at ? size : cut - at);
+        if (!tokenizer_is_special(stops->tokenizer, ids[t])) {
+            size_t end = size < cut - at ? size : cut - at;
+            size_t start = first ? tokenizer_first_cut(stops->tokenizer, ids[t]) : 0;
+            first = first && !size;
+            if (start < end) strbuf_append(&shown, bytes + start, end - start);
+        }
         at += size;
     }
     utf8_repair(text, shown.text, shown.length, true);

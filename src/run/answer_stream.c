@@ -27,10 +27,12 @@ void answer_stream_show(AnswerStream *stream, EngineAnswer answer, bool last) {
     for (; stream->taken < answer.count; stream->taken++)
         detokenize_push(&stream->detokenizer, &stream->text, answer.ids[stream->taken]);
     // Bytes that wait for the rest of their character are held by the detokenizer already.
-    size_t held = (size_t)answer.held > stream->detokenizer.held ? (size_t)answer.held - stream->detokenizer.held : 0;
+    size_t waiting = detokenize_held(&stream->detokenizer);
+    size_t held = (size_t)answer.held > waiting ? (size_t)answer.held - waiting : 0;
     show(stream, &stream->text, held < stream->text.length ? stream->text.length - held : 0);
 }
 
 void answer_stream_close(AnswerStream *stream) {
+    detokenize_close(&stream->detokenizer);
     strbuf_close(&stream->text);
 }

@@ -11,7 +11,11 @@ typedef struct LoadedModel {
     const Architecture *architecture;
     const ParameterTable *parameters;
     Tokenizer *tokenizer;
-    ChatTemplate *chat; // NULL: the model has none
+    ChatTemplate *chat;      // NULL: the model has none
+    ChatTemplate *tool_chat; // used when tools are given; NULL: chat
+    json_t *chat_variables;  // what every rendering sees besides its own; NULL: none
+    ChatClock clock;         // what strftime_now sees, if clock_set
+    bool clock_set;
     int32_t stop_ids[LOADED_MODEL_MAX_STOPS];
     int stop_count;
     const char *tokenizer_path; // folder or GGUF file that the tokenizer was read from
@@ -19,14 +23,28 @@ typedef struct LoadedModel {
     Arena arena;                // of these two
 } LoadedModel;
 
-// path: a GGUF file, a folder of the Hugging Face hub's layout, a checkpoint step_N of a run (weights from there, tokenizer and
-// chat template as the run had them), or ORG/NAME in the hub's cache (model/hub_cache.h). It must outlive the model. chat_template: NULL or "default": the model's own; a path ending in .jinja; or the text of a
-// template (policy.tokenizer.chat_template). tokenizer_folder: NULL or the model's path: the model's own; else a folder or ORG/NAME.
+// path: a GGUF file, a folder of the Hugging Face hub's layout, a name in the hub's cache, or a checkpoint step_N of a run
+// (weights from there, tokenizer and chat template as the run had them). It must outlive the model. chat_template: NULL or
+// "default": the model's own; the name of one of several; a path ending in .jinja; or the text of a template
+// (policy.tokenizer.chat_template). tokenizer_folder: NULL or the model's path: the model's own; else a folder.
 bool loaded_model_open(LoadedModel *model, const char *path, const char *tokenizer_folder, const char *chat_template,
                        Error *error);
 void loaded_model_close(LoadedModel *model); // accepts a half-opened one
 
-// Appends the ids of a conversation (JSON array of {role, content}) rendered by the chat template, without adding special
-// tokens of the tokenizer's own (reference section 7.2): the template writes them all.
+// Tokenizer and chat template alone: file, architecture and parameters stay NULL. path may also be a tokenizer.json or a GGUF
+// file without weights.
+bool loaded_model_open_text(LoadedModel *model, const char *path, const char *chat_template, Error *error);
+
+// Before the first rendering. variables: a JSON object (policy.tokenizer.chat_template_kwargs), or NULL. time: what
+// strftime_now sees, or NULL: the time of the rendering.
+bool loaded_model_chat_options(LoadedModel *model, const char *variables, const char *time, Error *error);
+
+// Appends a conversation (JSON array of {role, content}) as the chat template renders it. variables: an object or NULL; they
+// come before those of loaded_model_chat_options, and these before the tokenizer's bos_token, eos_token and pad_token.
+bool loaded_model_chat_text(const LoadedModel *model, StrBuf *text, const json_t *messages, const json_t *variables,
+                            Error *error);
+
+// Appends the ids of a conversation, without adding special tokens of the tokenizer's own (reference section 7.2): the template
+// writes them all.
 bool loaded_model_chat_ids(const LoadedModel *model, TokenList *ids, const json_t *messages, bool add_generation_prompt,
                            Error *error);

@@ -123,10 +123,10 @@ static void feed(DetokenizeState *state, StrBuf *out, int number, const char *te
 }
 
 void detokenize_push(DetokenizeState *state, StrBuf *text, int32_t id) {
-    size_t size;
-    const char *token = tokenizer_token_bytes(state->tokenizer, id, &size);
-    if (!token || (state->skip_special && tokenizer_is_special(state->tokenizer, id))) return;
-    feed(state, text, 0, token, size);
+    const Vocabulary *vocabulary = &state->tokenizer->vocabulary;
+    bool there = id >= 0 && id < vocabulary->size && vocabulary->tokens[id].text;
+    if (!there || (state->skip_special && tokenizer_is_special(state->tokenizer, id))) return;
+    feed(state, text, 0, vocabulary->tokens[id].bytes, vocabulary->tokens[id].byte_size);
 }
 
 void detokenize_flush(DetokenizeState *state, StrBuf *text) {
@@ -136,6 +136,28 @@ void detokenize_flush(DetokenizeState *state, StrBuf *text) {
     state->held = 0;
     memset(state->begun, 0, sizeof state->begun);
     memset(state->stripped, 0, sizeof state->stripped);
+}
+
+size_t detokenize_held(const DetokenizeState *state) {
+    return state->held + state->bytes.length;
+}
+
+void detokenize_token(const Tokenizer *tokenizer, StrBuf *bytes, int32_t id) {
+    const VocabularyToken *token = tokenizer->vocabulary.tokens + id;
+    bool fallback = false;
+    for (int i = 0; i < tokenizer->decoder_count; i++)
+        fallback = fallback || tokenizer->decoders[i].kind == DETOKENIZE_BYTE_FALLBACK;
+    int byte = fallback ? byte_of(token->bytes, token->byte_size) : -1;
+    if (byte >= 0) {
+        strbuf_putc(bytes, (char)byte);
+        return;
+    }
+    DetokenizeState state = {.tokenizer = tokenizer};
+    memset(state.begun, true, sizeof state.begun); // not the first token
+    for (int i = 0; i < DETOKENIZE_STEPS; i++) state.stripped[i] = -1;
+    feed(&state, bytes, 0, token->bytes, token->byte_size);
+    detokenize_flush(&state, bytes);
+    detokenize_close(&state);
 }
 
 void detokenize_close(DetokenizeState *state) {

@@ -44,4 +44,10 @@ void detokenize_push(DetokenizeState *state, StrBuf *text, int32_t id);
 // Appends what is still held. The state is then as at the start.
 void detokenize_flush(DetokenizeState *state, StrBuf *text);
 
+// Bytes of tokens that are held: they show neither as text nor as U+FFFD yet.
+size_t detokenize_held(const DetokenizeState *state);
+
+// Appends the bytes that a token adds behind others: what a decode makes of it there, but for byte tokens the byte itself.
+void detokenize_token(const Tokenizer *tokenizer, StrBuf *bytes, int32_t id);
+
 void detokenize_close(DetokenizeState *state);

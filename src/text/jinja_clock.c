@@ -25,10 +25,10 @@ bool jinja_clock_parse(JinjaClock *clock, const char *text) {
     char fraction[8] = "";
     int end = 0;
     *clock = (JinjaClock){0};
-    if (sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2d%n", &clock->year, &clock->month, &clock->day, &clock->hour,
-               &clock->minute, &clock->second, &end) != 6)
-        return false;
+    if (sscanf(text, "%4d-%2d-%2d%n", &clock->year, &clock->month, &clock->day, &end) != 3) return false;
     text += end;
+    if (*text && sscanf(text, "T%2d:%2d:%2d%n", &clock->hour, &clock->minute, &clock->second, &end) != 3) return false;
+    if (*text) text += end;
     if (*text == '.' && sscanf(text, ".%6[0-9]%n", fraction, &end) == 1) {
         for (size_t i = 0; i < 6; i++)
             clock->microsecond = clock->microsecond * 10 + (i < strlen(fraction) ? fraction[i] - '0' : 0);

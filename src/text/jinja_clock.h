@@ -8,7 +8,7 @@ typedef struct JinjaClock {
 
 void jinja_clock_now(JinjaClock *clock); // local time
 
-// "2025-03-07T04:05:06", with or without a fraction of up to six digits. False when it is no such time.
+// "2025-03-07" or "2025-03-07T04:05:06", with or without a fraction of up to six digits. False when it is no such time.
 bool jinja_clock_parse(JinjaClock *clock, const char *text);
 
 // datetime.strftime of Python in the C locale. Appends.

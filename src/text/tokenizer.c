@@ -157,8 +157,19 @@ const char *tokenizer_token_text(const Tokenizer *tokenizer, int32_t id) {
 
 const char *tokenizer_token_bytes(const Tokenizer *tokenizer, int32_t id, size_t *size) {
     const VocabularyToken *token = token_of(tokenizer, id);
+    if (token && tokenizer->plain) token = tokenizer->plain + id;
     *size = token ? token->byte_size : 0;
     return token ? token->bytes : NULL;
+}
+
+size_t tokenizer_first_cut(const Tokenizer *tokenizer, int32_t id) {
+    size_t size, shown;
+    if (!tokenizer->plain || !tokenizer_token_bytes(tokenizer, id, &size)) return 0;
+    StrBuf text = {0};
+    tokenizer_decode(tokenizer, &text, &id, 1, false);
+    shown = text.length;
+    strbuf_close(&text);
+    return shown < size ? size - shown : 0;
 }
 
 bool tokenizer_is_special(const Tokenizer *tokenizer, int32_t id) {

@@ -66,7 +66,11 @@ int32_t tokenizer_pad(const Tokenizer *tokenizer);                   // -1: none
 // A token's text as in the file (byte characters), 0-terminated; NULL for an id without a token. Owned by the tokenizer.
 const char *tokenizer_token_text(const Tokenizer *tokenizer, int32_t id);
 
-// The bytes that a token stands for, which need not be whole characters; NULL and *size 0 for an id without a token.
+// The bytes that a token adds to a text behind others, which need not be whole characters; NULL and *size 0 for an id without
+// a token.
 const char *tokenizer_token_bytes(const Tokenizer *tokenizer, int32_t id, size_t *size);
+
+// How many of these bytes, at their start, a decode leaves out where the token is a text's first: SentencePiece's blank.
+size_t tokenizer_first_cut(const Tokenizer *tokenizer, int32_t id);
 
 bool tokenizer_is_special(const Tokenizer *tokenizer, int32_t id); // an added token marked special

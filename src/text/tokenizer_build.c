@@ -161,6 +161,25 @@ static bool check_id(const Tokenizer *tokenizer, const char *what, int32_t id, E
                      tokenizer->vocabulary.size);
 }
 
+// Decoders that look at one token at a time are run ahead.
+static void set_plain(Tokenizer *tokenizer) {
+    const Vocabulary *vocabulary = &tokenizer->vocabulary;
+    if (vocabulary->byte_level && tokenizer->decoder_count == 1) return;
+    size_t *end = arena_array(&tokenizer->arena, size_t, vocabulary->size + 1);
+    StrBuf bytes = {0};
+    strbuf_clear(&bytes);
+    for (int32_t id = 0; id < vocabulary->size; id++) {
+        if (vocabulary->tokens[id].text) detokenize_token(tokenizer, &bytes, id);
+        end[id + 1] = bytes.length;
+    }
+    const char *all = arena_bytes(&tokenizer->arena, bytes.text, bytes.length);
+    tokenizer->plain = arena_array(&tokenizer->arena, VocabularyToken, vocabulary->size);
+    for (int32_t id = 0; id < vocabulary->size; id++)
+        tokenizer->plain[id] =
+            (VocabularyToken){.bytes = all + end[id], .byte_size = (uint32_t)(end[id + 1] - end[id])};
+    strbuf_close(&bytes);
+}
+
 bool tokenizer_build_finish(Tokenizer *tokenizer, bool add_bos, bool add_eos, Error *error) {
     if (!check_id(tokenizer, "the BOS id", tokenizer->bos_id, error)) return false;
     if (!check_id(tokenizer, "the EOS id", tokenizer->eos_id, error)) return false;
@@ -169,5 +188,7 @@ bool tokenizer_build_finish(Tokenizer *tokenizer, bool add_bos, bool add_eos, Er
     if (add_eos && tokenizer->eos_id < 0) return error_set(error, "an EOS token is to be added, but none is named");
     if (add_bos && !tokenizer->prefix.count) bpe_list_append(&tokenizer->prefix, tokenizer->bos_id);
     if (add_eos && !tokenizer->suffix.count) bpe_list_append(&tokenizer->suffix, tokenizer->eos_id);
-    return gather_added(tokenizer, error);
+    if (!gather_added(tokenizer, error)) return false;
+    set_plain(tokenizer);
+    return true;
 }

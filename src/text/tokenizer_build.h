@@ -20,6 +20,8 @@ struct Tokenizer {
     int step_count;
     DetokenizeStep decoders[DETOKENIZE_STEPS];
     int decoder_count;
+    VocabularyToken *
+        plain; // by id, of which bytes and byte_size count: what a token adds to a text; NULL: as the vocabulary has it
     Added raw, normalized;    // added tokens, looked for before and after the normalizers
     Charset word;             // filled when an added token is a single word
     TokenList prefix, suffix; // what add_special puts around a text
