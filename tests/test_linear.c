@@ -38,7 +38,7 @@ static uint32_t noise(uint32_t *state) {
     return *state >> 8;
 }
 
-// Numbers of mixed sizes; a few are zero or, in their dtype, subnormal.
+// Numbers of mixed sizes; a few are zero or, in their dtype, subnormal (not in large ones: CPUs are slow at those).
 static Tensor fill(Ops *ops, DType dtype, int64_t rows, int64_t columns, uint32_t seed) {
     Tensor tensor = DEVICE_TENSOR(&ops->device, MEMORY_ACTIVATION, dtype, rows, columns);
     uint32_t state = seed * 2654435761u + 1;
@@ -46,7 +46,7 @@ static Tensor fill(Ops *ops, DType dtype, int64_t rows, int64_t columns, uint32_
         float value = ((float)noise(&state) / 8388608.0f - 1.0f) * (noise(&state) % 7 ? 1.0f : 0.01f);
         uint32_t kind = noise(&state) % 64;
         if (kind == 0) value = 0;
-        if (kind == 1) value *= dtype == DTYPE_F16 ? 1e-5f : 1e-39f;
+        if (kind == 1 && rows * columns < 100000) value *= dtype == DTYPE_F16 ? 1e-5f : 1e-39f;
         dtype_store(tensor.data, dtype, i, value);
     }
     return tensor;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { PAGE = 4096, HUGE_PAGE = 2 << 20, HUGE_FROM = 4 << 20, CLASSES = 8 };
+enum { PAGE = 4096, HUGE_PAGE = 2 << 20, HUGE_FROM = 2 << 20, CLASSES = 8 };
 
 // Sizes are rounded up to an eighth of their power of two, so that micro-batches of nearly equal lengths share blocks. What is
 // never touched of a block costs no memory.

@@ -2,29 +2,27 @@
 
 #include "ops/kernels.h"
 
-// A round computes up to A_FLOATS / k rows by B_FLOATS / k columns of C over up to K_BLOCK of k: it packs its lines of A
-// and B into the scratch (first tasks), then multiplies (second tasks). Chains that go on into the next block of k wait in
-// fp32: in C itself, or, when C is narrower, in the scratch's third part.
+// A round computes up to m_step rows of C by up to n_step columns over up to k_step of k: it packs its rows of A into the
+// scratch, then multiplies; the tasks of the second part pack what they need of B for themselves. Chains that go on into the
+// next block of k wait in fp32: in C itself, or, when C is narrower, in the second part of the scratch.
 enum {
     A_FLOATS = 3 << 18,
-    B_FLOATS = 1 << 20,
     PARTIAL_FLOATS = 1 << 20,
-    SCRATCH_FLOATS = A_FLOATS + B_FLOATS + PARTIAL_FLOATS,
-    CACHE_FLOATS = 1 << 16, // what a task keeps of A or B in its core's cache
-    K_TASK = 16,            // rows of lines that lie side by side: of one packing task
+    PACK_FLOATS = 1 << 14, // of one packing task
+    PANEL_TILES = 8,       // a panel is packed for at least so many tiles
     TASKS_A_THREAD = 6
 };
 
 Tensor gemm_scratch(Device *device) {
-    return DEVICE_TENSOR_RAW(device, MEMORY_SCRATCH, DTYPE_F32, SCRATCH_FLOATS);
+    return DEVICE_TENSOR_RAW(device, MEMORY_SCRATCH, DTYPE_F32, A_FLOATS + PARTIAL_FLOATS);
 }
 
 typedef struct Round {
-    const Gemm *gemm;
     const Kernels *kernels;
-    GemmPack a, b;
-    int64_t a_tasks, b_tasks, a_task_pieces;          // packing
+    GemmPackTiles pack;
+    int64_t pack_step;                                // tiles of one packing task
     int64_t panels, panel_step, tile_step, row_steps; // multiplying: a task is a rectangle of panels and tiles
+    int64_t next_step;                                // panels from a thread's task to its next one
     GemmBlock block;
 } Round;
 
@@ -36,33 +34,21 @@ static int64_t steps(int64_t count, int64_t step) {
     return (count + step - 1) / step;
 }
 
-// Lines side by side are packed by rows of k, others by pieces.
-static int64_t pack_tasks(const GemmPack *pack, int64_t task_pieces) {
-    return pack->lines->order == GEMM_K_OUTER ? steps(pack->k, K_TASK) : steps(pack->pieces, task_pieces);
-}
-
-static void pack_part(const Kernels *kernels, GemmPack pack, int64_t task_pieces, int64_t index) {
-    if (pack.lines->order == GEMM_K_OUTER) {
-        pack.k_from = index * K_TASK;
-        pack.k_to = least(pack.k_from + K_TASK, pack.k);
-        pack.piece_first = 0;
-        pack.piece_last = pack.pieces;
-    } else {
-        pack.k_from = 0;
-        pack.k_to = pack.k;
-        pack.piece_first = index * task_pieces;
-        pack.piece_last = least(pack.piece_first + task_pieces, pack.pieces);
-    }
-    kernels->gemm_pack(&pack);
-}
-
+// Each task reads A as one stream: rows, or steps of k where those lie side by side.
 static void pack_task(void *context, int64_t index, int worker) {
     (void)worker;
     const Round *round = context;
-    if (index < round->a_tasks)
-        pack_part(round->kernels, round->a, round->a_task_pieces, index);
-    else
-        pack_part(round->kernels, round->b, 1, index - round->a_tasks);
+    GemmPackTiles pack = round->pack;
+    if (pack.lines->order == GEMM_K_INNER) {
+        pack.tile_first = index * round->pack_step;
+        pack.tile_last = least(pack.tile_first + round->pack_step, pack.tiles);
+        pack.k_to = pack.k;
+    } else {
+        pack.k_from = index * round->pack_step;
+        pack.k_to = least(pack.k_from + round->pack_step, pack.k);
+        pack.tile_last = pack.tiles;
+    }
+    round->kernels->gemm_pack_tiles(&pack);
 }
 
 static void multiply_task(void *context, int64_t index, int worker) {
@@ -72,32 +58,43 @@ static void multiply_task(void *context, int64_t index, int worker) {
     int64_t across = index / round->row_steps, down = index % round->row_steps;
     block.panel_first = across * round->panel_step;
     block.panel_last = least(block.panel_first + round->panel_step, round->panels);
+    block.next_panel = block.panel_first + round->next_step;
     block.tile_first = down * round->tile_step;
     block.tile_last = least(block.tile_first + round->tile_step, block.tiles);
     round->kernels->gemm_block(&block);
 }
 
-// Cuts the round into rectangles that are small enough for the caches, and to keep all threads busy to the end.
-static void cut_tasks(Round *round, int threads) {
-    GemmBlock *block = &round->block;
-    int64_t wanted = threads > 1 ? (int64_t)threads * TASKS_A_THREAD : 1, depth = block->k ? block->k : 1;
-    round->panels = steps(block->columns, block->panel);
-    round->panel_step = least(CACHE_FLOATS / (block->panel * depth) + 1, round->panels);
-    while (round->panel_step > 1 && steps(round->panels, round->panel_step) * block->tiles < wanted)
-        round->panel_step = (round->panel_step + 1) / 2;
-    int64_t across = steps(round->panels, round->panel_step);
-    int64_t down = steps(wanted, across), cached = steps(block->rows * depth, CACHE_FLOATS);
-    round->tile_step = steps(block->tiles, down > cached ? down : cached);
-    round->row_steps = steps(block->tiles, round->tile_step);
+// Whether so many equal tasks keep all threads busy to the end, more or less.
+static bool even(int64_t tasks, int threads) {
+    return steps(tasks, threads) * threads * 32 <= tasks * 33;
 }
 
-static void run_round(Ops *ops, Round *round, bool pack_a, bool pack_b) {
-    int threads = team_size(ops->team);
-    round->a_task_pieces = steps(round->a.pieces, (int64_t)threads * TASKS_A_THREAD);
-    round->a_tasks = pack_a ? pack_tasks(&round->a, round->a_task_pieces) : 0;
-    round->b_tasks = pack_b ? pack_tasks(&round->b, 1) : 0;
-    cut_tasks(round, threads);
-    team_run(ops->team, round->a_tasks + round->b_tasks, pack_task, round);
+// Cuts the round into rectangles: groups of as many panels as fit, unless fewer spread more evenly over the threads; all
+// rows to a group, unless more tasks do.
+static void cut_tasks(Round *round, int threads) {
+    GemmBlock *block = &round->block;
+    int64_t fitting = block->k ? GEMM_GROUP_FLOATS / (block->panel * block->k) : 1;
+    block->group = 1;
+    for (int64_t group = 2; group <= least(fitting, round->panels); group++)
+        if (steps(round->panels, group * threads) * group * threads * 32 <= round->panels * 33) block->group = group;
+    int64_t stream = round->panels / (threads * TASKS_A_THREAD); // for one row of tiles: panels side by side
+    round->panel_step = block->tiles == 1 && stream > block->group ? stream : block->group;
+    int64_t across = steps(round->panels, round->panel_step), down = 1;
+    int64_t most = block->direct ? block->tiles : steps(block->tiles, PANEL_TILES);
+    while (down < least(most, threads) && !even(across * down, threads)) down++;
+    round->tile_step = steps(block->tiles, down);
+    round->row_steps = steps(block->tiles, round->tile_step);
+    round->next_step = steps(threads, round->row_steps) * round->panel_step;
+}
+
+static void run_round(Ops *ops, Round *round) {
+    GemmPackTiles *pack = &round->pack;
+    bool by_rows = pack->lines->order == GEMM_K_INNER;
+    int64_t parts = steps(pack->rows * pack->k, PACK_FLOATS), count = by_rows ? pack->tiles : pack->k;
+    round->pack_step = parts ? steps(count, parts) : count;
+    if (!by_rows) round->pack_step = gemm_depth(round->pack_step);
+    cut_tasks(round, team_size(ops->team));
+    team_run(ops->team, round->pack_step ? steps(count, round->pack_step) : 0, pack_task, round);
     team_run(ops->team, steps(round->panels, round->panel_step) * round->row_steps, multiply_task, round);
 }
 
@@ -109,60 +106,54 @@ void gemm_run(Ops *ops, const Gemm *gemm) {
     CHECK(!gemm->accumulate || gemm->dtype == DTYPE_F32, "sums go on in %s", dtype_name(gemm->dtype));
     ops->flops += 2 * (uint64_t)gemm->m * (uint64_t)gemm->n * (uint64_t)gemm->k;
     if (!ops_runs(ops) || !gemm->m || !gemm->n) return;
-    float *scratch = ops->packs.data, *partial = scratch + A_FLOATS + B_FLOATS;
+    float *scratch = ops->packs.data, *partial = scratch + A_FLOATS;
     GemmSizes sizes = ops->kernels->gemm_sizes();
-    bool few = gemm->m <= sizes.tile_rows; // one tile high: panels are read once, so packing them again would not pay
-    bool direct = gemm->b.order == GEMM_PANELS && (few || (gemm->b.dtype == DTYPE_F32 && sizes.panel == GEMM_PANEL));
-    bool narrow = gemm->dtype != DTYPE_F32;
+    bool one_tile = gemm->m <= sizes.tile_rows, narrow = gemm->dtype != DTYPE_F32;
+    bool direct = gemm->b.order == GEMM_PANELS && (gemm->b.dtype == DTYPE_F32 || gemm->m <= sizes.direct_rows);
 
-    int64_t k_most = few && direct ? A_FLOATS / gemm->m : sizes.k_block;
-    int64_t k_blocks = steps(gemm->k, k_most);
-    if (!k_blocks) k_blocks = 1;
-    int64_t k_step = steps(gemm->k, k_blocks), k_cost = k_step ? k_step : 1;
-    int64_t m_step = least(gemm->m, A_FLOATS / k_cost);
-    int64_t n_step = steps(gemm->n, GEMM_PANEL) * GEMM_PANEL;
-    if (!direct) n_step = least(n_step, B_FLOATS / k_cost / GEMM_PANEL * GEMM_PANEL);
+    int64_t panel = direct && gemm->b.dtype != DTYPE_F32 ? GEMM_PANEL : sizes.panel;
+    int64_t k_most = one_tile && direct ? A_FLOATS / gemm->m / 16 * 16 : sizes.k_block;
+    int64_t k_blocks = gemm->k ? steps(gemm->k, k_most) : 1, k_step = gemm_depth(steps(gemm->k, k_blocks));
+    int64_t m_blocks = k_step ? steps(gemm->m, least(ops->cached_floats, A_FLOATS) / k_step) : 1;
+    int64_t m_step = steps(gemm->m, m_blocks), n_step = steps(gemm->n, GEMM_PANEL) * GEMM_PANEL;
     if (narrow && k_blocks > 1) n_step = least(n_step, PARTIAL_FLOATS / m_step / GEMM_PANEL * GEMM_PANEL);
 
-    Round round = {.gemm = gemm, .kernels = ops->kernels};
-    bool a_once = k_blocks == 1 && m_step == gemm->m; // A's lines stay packed for all columns
     for (int64_t column = 0; column < gemm->n; column += n_step) {
         for (int64_t row = 0; row < gemm->m; row += m_step) {
             for (int64_t k_block = 0; k_block < k_blocks; k_block++) {
                 bool first = k_block == 0, last = k_block == k_blocks - 1;
-                int64_t k_first = k_block * k_step, rows = least(m_step, gemm->m - row);
-                int64_t depth = least(k_step, gemm->k - k_first), columns = least(n_step, gemm->n - column);
-                int64_t tiles = gemm_tiles(rows, sizes.tile_rows), panels = steps(columns, sizes.panel);
-                round.a = (GemmPack){&gemm->a, row, rows, tiles, 0, k_first, depth, scratch, DTYPE_F32, 0, 0, 0, 0};
-                round.b = (GemmPack){&gemm->b,           column,    columns, panels, sizes.panel, k_first, depth,
-                                     scratch + A_FLOATS, DTYPE_F32, 0,       0,      0,           0};
-                GemmBlock *block = &round.block;
-                *block = (GemmBlock){.rows = rows,
-                                     .tiles = tiles,
-                                     .columns = columns,
-                                     .k = depth,
-                                     .a = scratch,
-                                     .b = scratch + A_FLOATS,
-                                     .b_dtype = DTYPE_F32,
-                                     .b_stride = depth * sizes.panel,
-                                     .panel = sizes.panel,
-                                     .bias_dtype = gemm->bias_dtype,
-                                     .dtype = gemm->dtype,
-                                     .c_stride = gemm->n};
-                if (direct) {
-                    int64_t line = column / GEMM_PANEL * gemm->b.stride + k_first;
-                    block->b = element(gemm->b.data, gemm->b.dtype, line * GEMM_PANEL);
-                    block->b_dtype = gemm->b.dtype;
-                    block->b_stride = gemm->b.stride * GEMM_PANEL;
-                    block->panel = GEMM_PANEL;
-                }
+                int64_t k_first = k_block * k_step, k = least(k_step, gemm->k - k_first);
+                int64_t rows = least(m_step, gemm->m - row), columns = least(n_step, gemm->n - column);
                 void *c = (void *)element(gemm->c, gemm->dtype, row * gemm->n + column);
+                Round round = {.kernels = ops->kernels,
+                               .pack = {.lines = &gemm->a,
+                                        .first = row,
+                                        .rows = rows,
+                                        .tiles = gemm_tiles(rows, sizes.tile_rows),
+                                        .k_first = k_first,
+                                        .k = k,
+                                        .out = scratch},
+                               .panels = steps(columns, panel),
+                               .block = {.rows = rows,
+                                         .tiles = gemm_tiles(rows, sizes.tile_rows),
+                                         .first = column,
+                                         .columns = columns,
+                                         .panel = panel,
+                                         .k_first = k_first,
+                                         .k = k,
+                                         .a = scratch,
+                                         .b = &gemm->b,
+                                         .direct = direct,
+                                         .bias = element(gemm->bias, gemm->bias_dtype, column),
+                                         .bias_dtype = gemm->bias_dtype,
+                                         .dtype = gemm->dtype,
+                                         .c_stride = gemm->n}};
+                GemmBlock *block = &round.block;
                 block->to = narrow ? partial : c;
                 block->partial_stride = narrow ? n_step : gemm->n;
                 block->from = first && !gemm->accumulate ? NULL : block->to;
                 if (last && (narrow || gemm->bias)) block->c = c;
-                block->bias = element(gemm->bias, gemm->bias_dtype, column);
-                run_round(ops, &round, !a_once || column == 0, !direct);
+                run_round(ops, &round);
             }
         }
     }

@@ -3,17 +3,25 @@
 #pragma once
 #include "ops/ops.h"
 
-enum { GEMM_PANEL = 32 }; // lines that linear_pack lays side by side
+enum {
+    GEMM_STRIP = 16,            // lines whose fp32 numbers fill one cache line at each k
+    GEMM_PANEL = 32,            // lines that linear_pack lays side by side: two strips
+    GEMM_GROUP_FLOATS = 1 << 16 // of B that a task packs for itself at a time
+};
 
 typedef enum GemmOrder {
     GEMM_K_INNER, // element (line, k) is data[line·stride + k]
     GEMM_K_OUTER, // element (line, k) is data[k·stride + line]
-    GEMM_PANELS   // element (line, k) is data[(line/32·stride + k)·32 + line%32]: linear_pack's order, stride = K
+    GEMM_PANELS   // element (line, k) is data[gemm_panels_at(line, k, stride, dtype)]: linear_pack's order, stride = K
 } GemmOrder;
 
-// Where element (line, k) lies in linear_pack's order, in elements.
-static inline int64_t gemm_panels_at(int64_t line, int64_t k, int64_t stride) {
-    return (line / GEMM_PANEL * stride + k) * GEMM_PANEL + line % GEMM_PANEL;
+// Where element (line, k) lies in linear_pack's order, in elements. Each step of k is one cache line: 16 lines of fp32, or
+// 32 of 16 bits, of which bf16 ones are paired (line i with i + 16) so that a shift and a mask widen them.
+static inline int64_t gemm_panels_at(int64_t line, int64_t k, int64_t stride, DType dtype) {
+    int64_t panel = line / GEMM_PANEL * stride * GEMM_PANEL, in = line % GEMM_PANEL;
+    int64_t strip = in / GEMM_STRIP, lane = in % GEMM_STRIP;
+    if (dtype == DTYPE_F32) return panel + (strip * stride + k) * GEMM_STRIP + lane;
+    return panel + k * GEMM_PANEL + (dtype == DTYPE_BF16 ? lane * 2 + strip : in);
 }
 
 // One operand as stored: the rows of A or the columns of B are its "lines". F32, BF16 or F16.
@@ -39,9 +47,10 @@ Tensor gemm_scratch(Device *device); // memory of the packed blocks, for ops_ope
 
 // What suits an instruction set.
 typedef struct GemmSizes {
-    int64_t tile_rows; // most rows of a tile
-    int64_t panel;     // columns of a panel in the scratch: 16 or 32
-    int64_t k_block;   // most k of a round
+    int64_t tile_rows;   // most rows of a tile
+    int64_t direct_rows; // most rows of a tile that widens 16-bit panels as it goes
+    int64_t panel;       // columns of a tile: 16 or 32
+    int64_t k_block;     // most k of a round, a multiple of 16
 } GemmSizes;
 
 // How m rows are cut into tiles: as few as tiles of at most `most` rows allow, as even as possible.
@@ -53,30 +62,41 @@ static inline int64_t gemm_tile_start(int64_t m, int64_t tiles, int64_t tile) {
     return tile * rows + (tile < larger ? tile : larger);
 }
 
-// Lines that are packed piece by piece: the piece that starts at line s lies at out + s·k, as [k][its lines].
-typedef struct GemmPack {
+// The packed tile of A that starts at row s: element (row, k) is at s·depth + k/16·16·rows + row·16 + k%16, with the block's
+// k rounded up to a multiple of 16 as depth. So rows that are contiguous in k are copied 16 numbers at a time.
+static inline int64_t gemm_depth(int64_t k) {
+    return (k + 15) / 16 * 16;
+}
+
+typedef struct GemmPackTiles {
     const GemmLines *lines;
-    int64_t first, count; // lines
-    int64_t pieces,
-        width; // width 0: tiles (gemm_tile_start); else panels of so many lines, the last filled up with zeros
+    int64_t first, rows, tiles; // of the round: its first line
+    int64_t tile_first, tile_last;
+    int64_t k_first, k;   // of the round
+    int64_t k_from, k_to; // within it, from a multiple of 16
+    float *out;           // of the round
+} GemmPackTiles;
+
+// Strips of lines, in the order that linear_pack gives a weight with this k; fp32 strips may be odd in number.
+typedef struct GemmPackStrips {
+    const GemmLines *lines;
+    int64_t first, count, strips; // lines that exist; the others of the strips are 0
     int64_t k_first, k;
     void *out;
-    DType dtype;                     // of out
-    int64_t piece_first, piece_last; // what one call packs
-    int64_t k_from, k_to;            // within 0..k
-} GemmPack;
+    DType dtype; // of out: F32 or that of the lines
+} GemmPackStrips;
 
-// What one call of the inner loops computes: a rectangle of tiles of C, over one block of k.
+// What one task computes: a rectangle of tiles of C, over one block of k.
 typedef struct GemmBlock {
     int64_t rows, tiles; // of C in this round
     int64_t tile_first, tile_last;
-    int64_t columns; // of C in this round
-    int64_t panel_first, panel_last;
-    int64_t k;
+    int64_t first, columns;                        // of C in this round
+    int64_t panel, group, panel_first, panel_last; // columns of a panel; panels whose B stays in the second cache
+    int64_t next_panel;                            // what this thread is likely to multiply next
+    int64_t k_first, k;
     const float *a; // packed tiles
-    const void *b;  // panel p, as [k][panel], is at element p·b_stride
-    DType b_dtype;
-    int64_t b_stride, panel;
+    const GemmLines *b;
+    bool direct;            // B is multiplied where it lies (GEMM_PANELS), else packed by the task, group by group
     const float *from;      // chains go on from here, or NULL: from 0
     float *to;              // where chains that are not finished go; may be from
     int64_t partial_stride; // of from and to

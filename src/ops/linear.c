@@ -27,16 +27,23 @@ static int64_t panels_of(const LinearWeight *weight) {
 
 typedef struct PackJob {
     const Kernels *kernels;
-    GemmPack pack;
+    const GemmLines *lines;
+    int64_t count, k; // lines, and numbers of each
+    char *out;
 } PackJob;
 
 static void pack_task(void *context, int64_t panel, int worker) {
     (void)worker;
     const PackJob *job = context;
-    GemmPack pack = job->pack;
-    pack.piece_first = panel;
-    pack.piece_last = panel + 1;
-    job->kernels->gemm_pack(&pack);
+    DType dtype = job->lines->dtype;
+    int64_t first = panel * GEMM_PANEL;
+    job->kernels->gemm_pack_strips(&(GemmPackStrips){.lines = job->lines,
+                                                     .first = first,
+                                                     .count = job->count - first,
+                                                     .strips = GEMM_PANEL / GEMM_STRIP,
+                                                     .k = job->k,
+                                                     .out = job->out + (size_t)(first * job->k) * dtype_size(dtype),
+                                                     .dtype = dtype});
 }
 
 void linear_open_panels(Ops *ops, LinearWeight *weight, DType dtype, MemoryTag tag) {
@@ -53,18 +60,10 @@ void linear_pack_rows(Ops *ops, LinearWeight *weight, const Tensor *rows_RK, int
               (count % GEMM_PANEL == 0 || first + count == weight->n),
           "rows %lld + %lld of %lld", (long long)first, (long long)count, (long long)weight->n);
     if (!ops_runs(ops)) return;
-    int64_t panels = (count + GEMM_PANEL - 1) / GEMM_PANEL;
     GemmLines lines = {rows_RK->data, dtype, GEMM_K_INNER, weight->k};
-    PackJob job = {ops->kernels,
-                   {.lines = &lines,
-                    .count = count,
-                    .pieces = panels,
-                    .width = GEMM_PANEL,
-                    .k = weight->k,
-                    .out = (char *)weight->panels.data + (size_t)(first * weight->k) * dtype_size(dtype),
-                    .dtype = dtype,
-                    .k_to = weight->k}};
-    team_run(ops->team, panels, pack_task, &job);
+    char *out = (char *)weight->panels.data + (size_t)(first * weight->k) * dtype_size(dtype);
+    PackJob job = {ops->kernels, &lines, count, weight->k, out};
+    team_run(ops->team, (count + GEMM_PANEL - 1) / GEMM_PANEL, pack_task, &job);
 }
 
 void linear_pack(Ops *ops, LinearWeight *weight, MemoryTag tag) {

@@ -68,6 +68,13 @@ static int usable_cores(void) {
     return cores >= 1 ? cores : 1;
 }
 
+// Most of the second cache, which the system may not tell.
+static int64_t cached_floats(void) {
+    enum { LEAST = 1 << 20 };
+    int64_t bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    return (bytes > LEAST ? bytes : LEAST) * 5 / 8 / (int64_t)sizeof(float);
+}
+
 bool ops_open(Ops *ops, OpsOptions options, Error *error) {
     *ops = (Ops){.device.kind = options.device};
     if (options.threads < 0 || options.threads > MAX_THREADS)
@@ -75,6 +82,7 @@ bool ops_open(Ops *ops, OpsOptions options, Error *error) {
     if (!choose_kernels(&ops->kernels, options.isa, error)) return false;
     ops->isa = ops->kernels->isa;
     ops->packs = gemm_scratch(&ops->device);
+    ops->cached_floats = cached_floats();
     if (ops_runs(ops)) ops->team = team_open(options.threads ? options.threads : usable_cores());
     return true;
 }

@@ -14,11 +14,11 @@ static void gather_task(void *context, int64_t t, int worker) {
     if (dtype_size(job->y_TK->dtype) == 4) {
         uint32_t *row = (uint32_t *)job->y_TK->data + t * K;
         const uint32_t *panels = job->panels->data;
-        for (int64_t k = 0; k < K; k++) row[k] = panels[gemm_panels_at(id, k, K)];
+        for (int64_t k = 0; k < K; k++) row[k] = panels[gemm_panels_at(id, k, K, job->panels->dtype)];
     } else {
         uint16_t *row = (uint16_t *)job->y_TK->data + t * K;
         const uint16_t *panels = job->panels->data;
-        for (int64_t k = 0; k < K; k++) row[k] = panels[gemm_panels_at(id, k, K)];
+        for (int64_t k = 0; k < K; k++) row[k] = panels[gemm_panels_at(id, k, K, job->panels->dtype)];
     }
 }
 

@@ -90,6 +90,22 @@ static inline void v16_store_bf16_n(uint16_t *p, v16 x, int n) {
     v16_store_halves_n(p, v16_to_bf16(x), n);
 }
 
+static inline void v16_load_bf16_pairs(const uint16_t *p, v16 *low, v16 *high) {
+    __m256i first = _mm256_loadu_si256((const __m256i *)p), second = _mm256_loadu_si256((const __m256i *)(p + 16));
+    __m256i upper = _mm256_set1_epi32((int)0xffff0000);
+    *low = (v16){_mm256_castsi256_ps(_mm256_slli_epi32(first, 16)), _mm256_castsi256_ps(_mm256_slli_epi32(second, 16))};
+    *high = (v16){_mm256_castsi256_ps(_mm256_and_si256(first, upper)),
+                  _mm256_castsi256_ps(_mm256_and_si256(second, upper))};
+}
+static inline __m256i v16_half_pairs(__m256 low, __m256 high) {
+    __m256i upper = _mm256_and_si256(_mm256_castps_si256(high), _mm256_set1_epi32((int)0xffff0000));
+    return _mm256_or_si256(_mm256_srli_epi32(_mm256_castps_si256(low), 16), upper);
+}
+static inline void v16_store_bf16_pairs(uint16_t *p, v16 low, v16 high) {
+    _mm256_storeu_si256((__m256i *)p, v16_half_pairs(low.low, high.low));
+    _mm256_storeu_si256((__m256i *)(p + 16), v16_half_pairs(low.high, high.high));
+}
+
 static inline v16 v16_from_f16(__m256i halves) {
     return (v16){_mm256_cvtph_ps(_mm256_castsi256_si128(halves)), _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1))};
 }

@@ -61,6 +61,16 @@ static inline void v16_store_bf16_n(uint16_t *p, v16 x, int n) {
     _mm256_mask_storeu_epi16(p, m16_first(n), v16_to_bf16(x));
 }
 
+static inline void v16_load_bf16_pairs(const uint16_t *p, v16 *low, v16 *high) {
+    __m512i pairs = _mm512_loadu_si512(p);
+    *low = _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16));
+    *high = _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32((int)0xffff0000)));
+}
+static inline void v16_store_bf16_pairs(uint16_t *p, v16 low, v16 high) {
+    __m512i upper = _mm512_and_si512(_mm512_castps_si512(high), _mm512_set1_epi32((int)0xffff0000));
+    _mm512_storeu_si512(p, _mm512_or_si512(_mm512_srli_epi32(_mm512_castps_si512(low), 16), upper));
+}
+
 static inline __m256i v16_to_f16(v16 x) {
     return _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }

@@ -54,6 +54,19 @@ static inline void v16_store_bf16(uint16_t *p, v16 x) {
 static inline void v16_store_bf16_n(uint16_t *p, v16 x, int n) {
     for (int i = 0; i < n; i++) p[i] = dtype_to_bf16(x.lane[i]);
 }
+// Sixteen pairs of bf16: lane i of low is p[2i], of high p[2i + 1].
+static inline void v16_load_bf16_pairs(const uint16_t *p, v16 *low, v16 *high) {
+    for (int i = 0; i < 16; i++) {
+        low->lane[i] = dtype_from_bf16(p[2 * i]);
+        high->lane[i] = dtype_from_bf16(p[2 * i + 1]);
+    }
+}
+static inline void v16_store_bf16_pairs(uint16_t *p, v16 low, v16 high) { // cuts off what bf16 cannot hold
+    for (int i = 0; i < 16; i++) {
+        p[2 * i] = (uint16_t)(dtype_bits(low.lane[i]) >> 16);
+        p[2 * i + 1] = (uint16_t)(dtype_bits(high.lane[i]) >> 16);
+    }
+}
 static inline v16 v16_load_f16(const uint16_t *p) {
     V16_EACH(dtype_from_f16(p[i]));
 }

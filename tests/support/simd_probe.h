@@ -25,6 +25,7 @@ typedef enum SimdOp {
     SIMD_BF16,  // out and back
     SIMD_F16,   // out and back
     SIMD_WIDEN, // halves read as bf16 (x) and as fp16 (y)
+    SIMD_PAIRS, // a and b as pairs of bf16, out and back
     SIMD_OPS
 } SimdOp;
 
