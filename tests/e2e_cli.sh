@@ -52,9 +52,9 @@ if command -v bash >/dev/null; then
     completes "completion" whet comp
     completes "--temperature" whet generate --temp
     completes "--temperature" whet generate model prompt --temp
-    completes "float32" whet generate --precision fl
-    completes "float32" whet generate --precision = fl
-    completes "--precision=float32" whet generate --precision=fl
+    completes "bfloat16" whet generate --precision bf
+    completes "bfloat16" whet generate --precision = bf
+    completes "--precision=bfloat16" whet generate --precision=bf
     completes "bfloat16|float16|float32|param" whet score m --output-dtype ''
     completes "bfloat16|float16|float32|param" whet score m --output-dtype =
     completes "" whet generate --seed ''
@@ -70,6 +70,7 @@ if command -v bash >/dev/null; then
     completes "++grpo.seed=" whet config b.yaml a = b ++grpo.see
     completes "~grpo.seed" whet train b.yaml "~grpo.see"
     completes "false|true" whet train b.yaml checkpointing.enabled =
+    completes "bfloat16|float16|float32" whet train b.yaml policy.precision =
     completes "k2" whet train b.yaml loss_fn.reference_policy_kl_type = k2
     completes "+checkpointing.enabled=true" whet train b.yaml +checkpointing.enabled=t
     completes "" whet train b.yaml grpo.seed = ''

@@ -228,7 +228,8 @@ static void test_kinds_and_ranges(void **state) {
          "override policy.optimizer.kwargs.betas=[0.9,1.0]: policy.optimizer.kwargs.betas[1]: "},
         {"policy.model_name=null", "policy.model_name: expected a text, found null"},
         {"policy.model_name=", "policy.model_name: expected a text, found ''"},
-        {"policy.precision=float64", "override policy.precision=float64: policy.precision: 'float64' is none of"},
+        {"policy.precision=float64", "override policy.precision=float64: policy.precision: 'float64' is not supported; "
+                                     "choose one of float32, bfloat16, float16"},
         {"loss_fn.reference_policy_kl_type=k4",
          "loss_fn.reference_policy_kl_type: 'k4' is not supported; choose one of k1, k2, k3"},
         {"loss_fn.ratio_clip_min=-1", "override loss_fn.ratio_clip_min=-1: loss_fn.ratio_clip_min"},
