@@ -80,7 +80,7 @@ strip() { sed 's/"\(timing\|performance\|memory\)[^,}]*[,}]//g' "$1"; }
 strip "$work/llama/logs/metrics.jsonl" >"$work/a"; strip "$work/killed/logs/metrics.jsonl" >"$work/b"
 cmp "$work/a" "$work/b"; check "killed and resumed: same metrics" $?
 # Sampler and trainer agree to the last bit.
-for precision in float32 bfloat16; do
+for precision in float32 bfloat16 float16; do
     for output in float32 bfloat16 float16 param; do
         for filter in "1.0 1.0" "0.7 0.9"; do
             set -- $filter
@@ -89,6 +89,19 @@ for precision in float32 bfloat16; do
             [ "$(grep -c '"train/max_abs_logprob_error":0.0[,}]' "$work/mismatch/logs/metrics.jsonl")" = 20 ]
             check "mismatch is 0: $precision, outputs in $output, temperature $1, top_p $2" $?
         done
+    done
+done
+# Every other family: trained, stopped, resumed and sampled from; windows, layers without rotation and norms of heads included.
+for family in qwen3 mistral smollm3; do
+    "$build"/tests/tool_make_model "$work/$family" $family || exit 1
+    for precision in bfloat16 float16; do
+        train $family-a $family policy.precision=$precision && train $family-b $family policy.precision=$precision grpo.max_num_steps=4 &&
+            train $family-b $family policy.precision=$precision whet.threads=3 whet.prefill_chunk=7 && bits $family-a $family-b &&
+            [ "$(grep -c '"train/max_abs_logprob_error":0.0[,}]' "$work/$family-b/logs/metrics.jsonl")" = 6 ]
+        check "$family in $precision: mismatch is 0, stopped and resumed with the same bits" $?
+        "$whet" generate "$work/$family-b/step_6" "1 + 2" --max-new-tokens 4 --json | grep -q '"logprobs":\[-'
+        check "$family in $precision: a checkpoint generates" $?
+        rm -rf "$work/$family-a"; mv "$work/$family-b" "$work/$family-$precision"
     done
 done
 for way in "sequence_packing.algorithm=modified_first_fit_decreasing" "sequence_packing.microbatch_order=largest_first" \

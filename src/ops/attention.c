@@ -182,11 +182,20 @@ static int64_t padded_head(const AttentionShape *shape) {
     return (shape->head_dim + 15) / 16 * 16;
 }
 
-// Rows of one forward block: fewer for long sequences, so that the scores of all keys are kept while that is possible.
+// Pages that a block of up to `rows` rows of the span reads.
+static int64_t pages_seen(const AttentionSpan *span, const AttentionShape *shape, int64_t rows) {
+    int64_t all = span_pages(span);
+    if (!shape->window || shape->window >= all * KV_PAGE_TOKENS) return all;
+    return smaller(all, kv_pages_of(shape->window + rows) + 1);
+}
+
+// Rows of one forward block: fewer where many keys are seen, so that their scores are kept while that is possible.
 static int64_t rows_of_block(const AttentionShape *shape, const AttentionSpan *spans, int64_t span_count) {
     int64_t pages = 1, rows = attention_rows(padded_head(shape));
-    for (int64_t i = 0; i < span_count; i++)
-        if (span_pages(&spans[i]) > pages) pages = span_pages(&spans[i]);
+    for (int64_t i = 0; i < span_count; i++) {
+        int64_t seen = pages_seen(&spans[i], shape, rows);
+        if (seen > pages) pages = seen;
+    }
     int64_t fitting = ATTENTION_SCORES / (pages * KV_PAGE_TOKENS) / 16 * 16;
     return fitting >= 16 && fitting < rows ? fitting : rows;
 }
