@@ -137,9 +137,11 @@ $(BUILD)/fuzz/fuzz_seeds: $(BUILD)/tests/fuzz/fuzz_seeds.o $(HELPERS) $(BUILD)/l
 layers:
 	@sh scripts/layers $(ROOMS)
 
-# No call that overruns a buffer, swallows a wrong number or takes host memory behind the arenas' back.
+# No call that overruns a buffer, swallows a wrong number or takes host memory behind the arenas' back; no setting that is
+# read and then forgotten.
 banned:
 	@sh scripts/check-banned
+	@sh scripts/check-settings
 
 FORMATTED = $(wildcard src/*/*.[ch] src/*/*.inc tests/*.[ch] tests/*/*.[ch])
 format:

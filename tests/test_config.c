@@ -321,7 +321,11 @@ static void test_classes(void **state) {
         {"policy.automodel_cfg.tensor_parallel_size=2", "2 is not supported yet; only 1 is"},
         {"policy.automodel_cfg.tensor_parallel_size=1.0", NULL},
         {"policy.automodel_cfg.enabled=false", "false is not supported yet; only true is"},
-        {"policy.megatron_cfg.enabled=true", "policy.megatron_cfg.enabled: true is not supported yet"},
+        {"policy.megatron_cfg.enabled=true",
+         "policy.megatron_cfg.enabled: true is not supported yet; only false is (Train by Megatron)"},
+        {"policy.generation.colocated.enabled=false", NULL},
+        {"policy.automodel_cfg.cpu_offload=true", NULL},
+        {"+policy.is_vlm=true", "policy.is_vlm: true is not supported yet; only false is (A model that sees or hears)"},
         {"++policy.megatron_cfg.whatever.x=true", NULL},
         {"grpo.async_grpo.enabled=true", "not supported yet"},
         {"policy.tokenizer.chat_template_kwargs={enable_thinking:false}", NULL},
@@ -339,6 +343,19 @@ static void test_classes(void **state) {
         else
             load_with(TASK, 1, (char *[]){cases[i].override});
     }
+}
+
+// What a recipe asks for in vain is told in one line: the first with its reason, then the other keys.
+static void test_all_refusals(void **state) {
+    (void)state;
+    static const char text[] =
+        "grpo:\n  seed: x\n  async_grpo: {enabled: true}\npolicy:\n  megatron_cfg: {enabled: true}\n" TASK;
+    refuse(text, NULL,
+           "recipe.yaml:2: grpo.seed: expected an integer from 0 to 9e+18, found 'x'; not accepted either: "
+           "grpo.async_grpo.enabled, policy.megatron_cfg.enabled");
+    // A message that cannot go on is not lost behind them, nor they behind it.
+    refuse("grpo: {async_grpo: {enabled: true}}\npolicy: {optimizer: null}\n" TASK, NULL,
+           "only false is (Sample and train at the same time)");
 }
 
 static void test_cross_checks(void **state) {
@@ -381,7 +398,7 @@ static void test_table(void **state) {
         if (settings_table_find(row->key) != row) fail_msg("%s stands twice", row->key);
         if (!row->help || !*row->help) fail_msg("%s says nothing", row->key);
         bool sentence = row->help[strlen(row->help) - 1] == '.';
-        if (row->class == SETTING_HONOURED && !sentence) fail_msg("%s: the help is no sentence", row->key);
+        if (row->class != SETTING_NOT_APPLICABLE && !sentence) fail_msg("%s: the help is no sentence", row->key);
         if (row->class == SETTING_REFUSED && !row->allowed) fail_msg("%s accepts nothing", row->key);
     }
 }
@@ -465,6 +482,7 @@ int main(void) {
         cmocka_unit_test(test_kinds_and_ranges),
         cmocka_unit_test(test_schedules),
         cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_all_refusals),
         cmocka_unit_test(test_cross_checks),
         cmocka_unit_test(test_table),
         cmocka_unit_test(test_plain_yaml_loads_again),

@@ -108,6 +108,10 @@ static void test_yaml_places(void **state) {
     assert_null(value_find(root, "a..b"));
     assert_null(value_find(root, "a.e[1"));
     assert_string_equal(value_path(&arena, value_find(root, "a.e[1]")), "a.e.1");
+    static const char brackets[] = "a:\n  b: [\n    x,\n    y\n  ]\n  c: {\n  d: 1\n}\n"; // as PyYAML reads them
+    assert_true(yaml_parse(&root, &arena, brackets, sizeof brackets - 1, "r.yaml", &error));
+    assert_int_equal(value_count(value_find(root, "a.b")), 2);
+    assert_int_equal(value_find(root, "a.c.d")->origin.line, 7);
     assert_true(yaml_parse(&root, &arena, "", 0, "r.yaml", &error) && !root->first);
     assert_true(yaml_parse(&root, &arena, "# none\n", 7, "r.yaml", &error) && !root->first);
 }

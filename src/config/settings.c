@@ -15,6 +15,8 @@ typedef struct Loading {
     Settings *settings;
     Arena *arena;
     Error *error;
+    int64_t wrong_values;
+    Error wrong; // tells of the first, and names the others
 } Loading;
 
 static bool is_default(const Value *value) {
@@ -74,13 +76,25 @@ static bool check_names(Loading *loading, const Value *map, const char *prefix, 
     return true;
 }
 
+// Goes on after a value that is not accepted, so that all of them are told at once.
+static void read_row(Loading *loading, const Setting *row, const Value *value, const char *key) {
+    Error error;
+    if (settings_read(loading->settings, row, value, loading->arena, &error)) return;
+    const char *before = arena_string(loading->arena, loading->wrong.text);
+    switch (loading->wrong_values++) {
+    case 0: loading->wrong = error; break;
+    case 1: error_set(&loading->wrong, "%s; not accepted either: %s", before, key); break;
+    default: error_set(&loading->wrong, "%s, %s", before, key);
+    }
+}
+
 static bool read_values(Loading *loading, const Value *map, const char *prefix) {
     for (const Value *at = map->first; at; at = at->next) {
         const char *key = key_of(loading, prefix, at);
         const Setting *row = settings_table_find(key);
         if (!check_group(loading, at, key)) return false;
         if (row && row->class == SETTING_NOT_APPLICABLE) note(loading, row, at);
-        if (row && !settings_read(loading->settings, row, at, loading->arena, loading->error)) return false;
+        if (row) read_row(loading, row, at, key);
         if (at->kind == VALUE_MAP && settings_table_group(key) && !read_values(loading, at, key)) return false;
     }
     return true;
@@ -102,7 +116,10 @@ bool settings_load(Settings **out, Arena *arena, const char *recipe_path, int ov
     Loading loading = {.settings = settings, .arena = arena, .error = error};
     if (!check_names(&loading, tree, "", false) || !interpolate_resolve(tree, arena, error)) return false;
     // Once more: an interpolation may have put a mapping in.
-    if (!check_names(&loading, tree, "", false) || !read_values(&loading, tree, "")) return false;
+    if (!check_names(&loading, tree, "", false)) return false;
+    bool read = read_values(&loading, tree, "");
+    if (loading.wrong_values) *error = loading.wrong;
+    if (!read || loading.wrong_values) return false;
     if (!settings_check(settings, arena, error)) return false;
     *out = settings;
     return true;

@@ -353,8 +353,8 @@ static bool read_field(const Reading *reading, Settings *settings, void *field, 
 bool settings_read(Settings *settings, const Setting *row, const Value *value, Arena *arena, Error *error) {
     Reading reading = {.row = row, .arena = arena, .error = error};
     if (row->class == SETTING_REFUSED && !is_allowed(&reading, value))
-        return value_fail(error, arena, value, "%s is not supported yet; only %s is", value_shown(arena, value),
-                          row->allowed);
+        return value_fail(error, arena, value, "%s is not supported yet; only %s is (%.*s)", value_shown(arena, value),
+                          row->allowed, (int)strlen(row->help) - 1, row->help);
     bool nowhere = row->type == SETTING_UNREAD || row->type == SETTING_GROUP || row->offset == SETTING_NOWHERE;
     void *field = nowhere ? NULL : (char *)settings + row->offset;
     if (value->kind == VALUE_NULL && row->nullable) return read_null(&reading, field);

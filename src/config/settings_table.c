@@ -69,7 +69,7 @@
     { .key = name, .class = SETTING_NOT_APPLICABLE, .fallback = value, .open = true, .help = reason }
 
 #define BILLION 1e9
-#define GYM "a penalty of NeMo-Gym's agents, which do not run here"
+#define GYM "A penalty of NeMo-Gym's agents, which do not run here."
 #define MEGATRON "an internal of Megatron, the other training backend"
 #define VLLM "an internal of vLLM; whet samples with its own engine"
 #define ENVIRONMENT "an environment of Ray's workers; data.train.env_name chooses the reward"
@@ -81,6 +81,10 @@
 #define AUTOMODEL "an internal of Automodel's loaders and kernels"
 #define ASYNC "has a meaning with grpo.async_grpo.enabled only"
 #define LORA "has a meaning with policy.automodel_cfg.lora_cfg.enabled only"
+#define ONE_MEMORY "there is one memory"
+#define ONE_PROGRAM "sampling runs where training runs; results do not depend on it"
+#define FUSED_ADAM "an option of Transformer Engine's FusedAdam, which policy.optimizer.name refuses"
+#define QUANTISED "has a meaning with policy.quant_cfg only"
 
 const Setting settings_table[] = {
     INTEGER("grpo.num_prompts_per_step", grpo.num_prompts_per_step, "32", 1, 1e6, "Questions of one step."),
@@ -152,6 +156,10 @@ const Setting settings_table[] = {
          "is to be left out"),
     ONLY("grpo.invalid_tool_call_advantage", "null", "null", "Advantage of invalid tool calls."),
     ONLY("grpo.malformed_thinking_advantage", "null", "null", "Advantage of malformed thinking tags."),
+    ONLY("grpo.penalize_invalid_tool_call", NULL, "false", "A penalty for invalid tool calls."),
+    ONLY("grpo.penalize_malformed_thinking", NULL, "false", "A penalty for malformed thinking tags."),
+    ONLY("grpo.zero_variance_prompt_filtering", NULL, "false",
+         "A key that NeMo-RL does not read; grpo.use_dynamic_sampling leaves out groups of equal rewards."),
     ONLY("grpo.async_grpo.enabled", "false", "false", "Sample and train at the same time."),
     IDLE("grpo.async_grpo.max_trajectory_age_steps", "1", ASYNC),
     IDLE("grpo.async_grpo.max_generation_failures", "0", ASYNC),
@@ -240,6 +248,7 @@ const Setting settings_table[] = {
      .nullable = true,
      .open = true,
      .help = "What the chat template sees besides the messages, such as enable_thinking."},
+    ONLY("policy.tokenizer.video", NULL, "null", "How videos are read."),
     IDLE("policy.tokenizer.use_fastokens", "false", "whet has its own tokenizer"),
     ONLY("policy.hf_config_overrides", "{}", "{}, null", "Changes to the model's config.json."),
     INTEGER("policy.train_global_batch_size", policy.train_global_batch_size, "512", 1, BILLION,
@@ -255,14 +264,14 @@ const Setting settings_table[] = {
            "Compute dtype of training and sampling; masters are float32."),
     INTEGER_OR_NULL("policy.logprob_chunk_size", policy.logprob_chunk_size, "null", 1, BILLION, 0,
                     "Tokens whose logits exist at a time, in training and for the reference; null: chosen."),
-    IDLE("policy.offload_optimizer_for_logprob", "false", "there is one memory"),
+    IDLE("policy.offload_optimizer_for_logprob", "false", ONE_MEMORY),
     REAL_OR_NULL("policy.max_grad_norm", optimizer.max_grad_norm, "1.0", 0,
                  "Gradients are scaled down to this norm; null or 0: never."),
     IDLE("policy.make_sequence_length_divisible_by", "${policy.automodel_cfg.tensor_parallel_size}",
          "sequences are not padded"),
     IDLE("policy.refit_buffer_size_gb", NULL, "the sampler takes weights without a transport"),
     ONLY("policy.automodel_cfg.enabled", "true", "true", "The training backend; there is one."),
-    ONLY("policy.automodel_cfg.cpu_offload", "false", "false", "Keep weights in host memory."),
+    IDLE("policy.automodel_cfg.cpu_offload", "false", ONE_MEMORY),
     ONLY("policy.automodel_cfg.sequence_parallel", "false", "false", "Divide norms along the sequence."),
     BOOL("policy.automodel_cfg.activation_checkpointing", policy.activation_checkpointing, "false",
          "Keep block inputs only and walk each block again in backward: less memory, the same bits."),
@@ -295,6 +304,12 @@ const Setting settings_table[] = {
     ONLY("policy.draft.enabled", "false", "false", "Train a draft model for speculative decoding."),
     IDLE_TREE("policy.draft", "{}", "has a meaning with policy.draft.enabled only"),
     ONLY("policy.quant_cfg", NULL, "null", "Training that knows of quantisation."),
+    IDLE("policy.quant_calib_data", NULL, QUANTISED),
+    IDLE("policy.quant_calib_size", NULL, QUANTISED),
+    IDLE("policy.quant_batch_size", NULL, QUANTISED),
+    IDLE("policy.quant_sequence_length", NULL, QUANTISED),
+    IDLE("policy.disable_modelopt_layer_spec", NULL, QUANTISED),
+    ONLY("policy.is_vlm", NULL, "false", "A model that sees or hears."),
     ONLY("policy.router_replay.enabled", NULL, "false", "Replay of a router's choices."),
     BOOL("policy.dynamic_batching.enabled", policy.dynamic_batching.enabled, "false",
          "Micro-batches of so many tokens, of sequences of like length."),
@@ -328,6 +343,10 @@ const Setting settings_table[] = {
     SHAPED("policy.optimizer.kwargs.betas", SETTING_BETAS, optimizer.beta1, "[0.9,0.999]",
            "Decay of AdamW's first and second moment."),
     REAL("policy.optimizer.kwargs.eps", optimizer.eps, "1e-8", 0, 1e6, "Added to the root of the second moment."),
+    IDLE("policy.optimizer.kwargs.master_weights", NULL, FUSED_ADAM),
+    IDLE("policy.optimizer.kwargs.store_param_remainders", NULL, FUSED_ADAM),
+    IDLE("policy.optimizer.kwargs.exp_avg_dtype", NULL, FUSED_ADAM),
+    IDLE("policy.optimizer.kwargs.exp_avg_sq_dtype", NULL, FUSED_ADAM),
     IDLE("policy.optimizer.kwargs.foreach", NULL, "a choice of PyTorch's kernels"),
     IDLE("policy.optimizer.kwargs.fused", NULL, "a choice of PyTorch's kernels"),
     ONLY("policy.optimizer.kwargs.amsgrad", NULL, "false", "The AMSGrad variant."),
@@ -366,9 +385,9 @@ const Setting settings_table[] = {
     IDLE_TREE("policy.generation.refit_cfg", "{}", "the sampler takes weights without a transport"),
     IDLE("policy.generation.real_quant_export_cpu_offload", "true", VLLM),
     IDLE_TREE("policy.generation.mcore_generation_config", "{}", MEGATRON),
-    ONLY("policy.generation.colocated.enabled", "true", "true", "Sample where training runs."),
-    IDLE("policy.generation.colocated.resources.gpus_per_node", "null", "sampling runs where training runs"),
-    IDLE("policy.generation.colocated.resources.num_nodes", "null", "sampling runs where training runs"),
+    IDLE("policy.generation.colocated.enabled", "true", ONE_PROGRAM),
+    IDLE("policy.generation.colocated.resources.gpus_per_node", "null", ONE_PROGRAM),
+    IDLE("policy.generation.colocated.resources.num_nodes", "null", ONE_PROGRAM),
     INTEGER("policy.generation.vllm_cfg.max_model_len", generation.max_length, "${policy.max_total_sequence_length}", 2,
             2147483647, "Tokens of prompt and answer at most, in sampling."),
     SOURCE("policy.generation.vllm_cfg.precision", SETTING_TEXT, "${policy.precision}",
@@ -395,6 +414,11 @@ const Setting settings_table[] = {
     IDLE("policy.generation.vllm_cfg.http_refit_server_port", "null", VLLM),
     IDLE("policy.generation.vllm_cfg.zmq_refit_server_port", "null", VLLM),
     IDLE("policy.generation.vllm_cfg.skip_tokenizer_init", NULL, VLLM),
+    IDLE("policy.generation.vllm_cfg.load_format", NULL, VLLM),
+    IDLE("policy.generation.vllm_cfg.is_mx", NULL, "has a meaning with policy.generation.vllm_cfg.precision fp8 only"),
+    IDLE("policy.generation.vllm_cfg.cap_max_tokens_to_context", NULL,
+         "answers always end within policy.generation.vllm_cfg.max_model_len"),
+    IDLE_TREE("policy.generation.vllm_cfg.video", NULL, VLLM),
     IDLE("policy.generation.vllm_cfg.enable_expert_parallel", NULL, VLLM),
     IDLE("policy.generation.vllm_cfg.quantization_ignored_layer_kws", NULL, VLLM),
     IDLE("policy.generation.vllm_cfg.expose_http_server", NULL, VLLM),
@@ -409,6 +433,7 @@ const Setting settings_table[] = {
     IDLE_TREE("policy.generation.dynamo_cfg", NULL, OTHER_ENGINE),
     ONLY("policy.generation.quant_cfg", NULL, "null", "Quantised sampling."),
     ONLY("policy.generation.real_quant", NULL, "null, false", "Quantised sampling."),
+    IDLE("policy.generation.real_quant_ignore", NULL, "has a meaning with policy.generation.real_quant only"),
 
     INTEGER("data.max_input_seq_length", data.max_input_seq_length, "${policy.max_total_sequence_length}", 1, BILLION,
             "Tokens of a prompt at most; a longer one is refused."),

@@ -223,7 +223,9 @@ bool yaml_parse(Value **root, Arena *arena, const char *text, size_t size, const
     reader.diag = fy_diag_create(&quiet);
     CHECK(reader.diag, "libfyaml gives no diagnostics object");
     fy_diag_set_collect_errors(reader.diag, true);
-    struct fy_parse_cfg options = {.flags = FYPCF_QUIET | FYPCF_COLLECT_DIAG, .diag = reader.diag};
+    // Like PyYAML, which asks for no indentation within brackets.
+    enum fy_parse_cfg_flags flags = FYPCF_QUIET | FYPCF_COLLECT_DIAG | FYPCF_SLOPPY_FLOW_INDENTATION;
+    struct fy_parse_cfg options = {.flags = flags, .diag = reader.diag};
     reader.parser = fy_parser_create(&options);
     CHECK(reader.parser, "libfyaml gives no parser");
     bool fine = !fy_parser_set_string(reader.parser, text, size) ? read_stream(&reader, root) : fail_as_told(&reader);
