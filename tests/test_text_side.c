@@ -248,29 +248,21 @@ static void test_there_is_never_a_second_bos(void **state) {
     check_bos("{{ messages[0].content }}", 0); // nothing is added to what a template writes
 }
 
-static void test_the_config_overrules_the_post_processor(void **state) {
+static void test_the_post_processor_alone_adds_tokens(void **state) {
     (void)state;
-    static const struct {
-        const char *config;
-        int count, first, last;
-    } cases[] = {
-        {"{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\"}", 2, 1, -1},
-        {"{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\", \"add_bos_token\": false}", 1, -1, -1},
-        {"{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\", \"add_bos_token\": true, \"add_eos_token\": true}", 3, 1,
-         2},
-        {"{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\", \"add_eos_token\": true}", 2, -1, 2},
-        {"{\"add_bos_token\": true}", 1, -1, -1}, // no BOS is named
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        put_tokenizer(cases[i].config);
+    // As transformers 5.24: ids 1, then the text, whatever the flags say.
+    static const char *const configs[] = {
+        "{\"bos_token\": \"<s>\"}", "{\"bos_token\": \"<s>\", \"add_bos_token\": false}",
+        "{\"eos_token\": \"</s>\", \"add_eos_token\": true}", "{\"add_bos_token\": null}"};
+    for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
+        put_tokenizer(configs[i]);
         Tokenizer *tokenizer = NULL;
         TokenList ids = {0};
         Error error = {{0}};
         if (!tokenizer_open_folder(&tokenizer, folder, &error)) fail_msg("%s", error.text);
         assert_true(tokenizer_encode(tokenizer, &ids, "a", 1, true, &error));
-        assert_int_equal(ids.count, cases[i].count);
-        if (cases[i].first >= 0) assert_int_equal(ids.ids[0], cases[i].first);
-        if (cases[i].last >= 0) assert_int_equal(ids.ids[ids.count - 1], cases[i].last);
+        assert_int_equal(ids.count, 2);
+        assert_int_equal(ids.ids[0], 1);
         bpe_list_close(&ids);
         tokenizer_close(tokenizer);
     }
@@ -311,7 +303,7 @@ int main(void) {
         TEST(test_variables_and_time_reach_the_template),
         TEST(test_a_template_that_fails_names_its_line),
         TEST(test_there_is_never_a_second_bos),
-        TEST(test_the_config_overrules_the_post_processor),
+        TEST(test_the_post_processor_alone_adds_tokens),
         TEST(test_bytes_of_tokens_join_to_the_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,10 +38,11 @@ typedef struct TokenizerTables {
 // are not there. The line starts with source_name.
 bool tokenizer_open_tables(Tokenizer **tokenizer, const TokenizerTables *tables, const char *source_name, Error *error);
 
-// Reads folder/tokenizer.json, and from tokenizer_config.json beside it, when it is there, bos_token, eos_token, pad_token,
-// add_bos_token and add_eos_token. Whatever part of tokenizer.json would change ids or texts and is not known here is refused
+// Reads folder/tokenizer.json, and from tokenizer_config.json beside it, when it is there, bos_token, eos_token and
+// pad_token. Whatever part of tokenizer.json would change ids or texts and is not known here is refused
 // by name: the model must be BPE without dropout, prefixes and suffixes; for the other parts see tokenizer_parts.c.
-// truncation, padding and clean_up_tokenization_spaces are not applied, as in transformers (verbose logs say so).
+// truncation, padding, clean_up_tokenization_spaces, add_bos_token and add_eos_token are not applied, as in transformers 5.24
+// (verbose logs say so): what is added to a text is what the post-processor says.
 bool tokenizer_open_folder(Tokenizer **tokenizer, const char *folder, Error *error);
 bool tokenizer_open_file(Tokenizer **tokenizer, const char *path, Error *error); // a tokenizer.json
 

@@ -139,33 +139,30 @@ static bool read_config_token(const Tokenizer *tokenizer, int32_t *id, const jso
            error_set(error, "tokenizer_config.json: %s \"%.200s\" is no token of tokenizer.json", key, text);
 }
 
-// What transformers makes of tokenizer_config.json: a file that says whether to add BOS or EOS overrules the post-processor.
-static bool read_config(Tokenizer *tokenizer, const json_t *config, bool *add_bos, bool *add_eos, Error *error) {
+// What transformers makes of tokenizer_config.json beside a tokenizer.json: the post-processor alone says what is added to a
+// text, and texts of BPE are not cleaned up.
+static bool read_config(Tokenizer *tokenizer, const json_t *config, Error *error) {
     const char *what = "tokenizer_config.json";
     static const char *const corrupt = "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output";
-    bool clean_up, forced;
+    bool add_bos, add_eos, clean_up, forced, prefixed = tokenizer->prefix.count, suffixed = tokenizer->suffix.count;
     if (!read_config_token(tokenizer, &tokenizer->bos_id, config, "bos_token", error) ||
         !read_config_token(tokenizer, &tokenizer->eos_id, config, "eos_token", error) ||
         !read_config_token(tokenizer, &tokenizer->pad_id, config, "pad_token", error) ||
-        !tokenizer_keys_flag(add_bos, config, what, "add_bos_token", false, error) ||
-        !tokenizer_keys_flag(add_eos, config, what, "add_eos_token", false, error) ||
+        !tokenizer_keys_flag(&add_bos, config, what, "add_bos_token", prefixed, error) ||
+        !tokenizer_keys_flag(&add_eos, config, what, "add_eos_token", suffixed, error) ||
         !tokenizer_keys_flag(&clean_up, config, what, "clean_up_tokenization_spaces", false, error) ||
         !tokenizer_keys_flag(&forced, config, what, corrupt, false, error))
         return false;
     if (clean_up && forced) return error_set(error, "%s: %s = true is not supported", what, corrupt);
     if (clean_up) log_verbose("%s: clean_up_tokenization_spaces is for WordPiece and not applied to BPE", what);
-    if (json_object_get(config, "add_bos_token") || json_object_get(config, "add_eos_token")) {
-        bpe_list_cut(&tokenizer->prefix, 0);
-        bpe_list_cut(&tokenizer->suffix, 0);
-        *add_bos = *add_bos && tokenizer->bos_id >= 0;
-        *add_eos = *add_eos && tokenizer->eos_id >= 0;
-    }
+    if (add_bos != prefixed || add_eos != suffixed)
+        log_verbose("%s: add_bos_token and add_eos_token are not applied: the post_processor of tokenizer.json counts",
+                    what);
     return true;
 }
 
 static bool fill(Tokenizer *tokenizer, const json_t *root, const json_t *config, Error *error) {
     const json_t *model = json_object_get(root, "model");
-    bool add_bos = false, add_eos = false;
     if (!tokenizer_parts_normalizer(tokenizer, json_object_get(root, "normalizer"), error)) return false;
     if (!tokenizer_parts_pre_tokenizer(tokenizer, json_object_get(root, "pre_tokenizer"), error)) return false;
     if (!tokenizer_parts_decoder(tokenizer, json_object_get(root, "decoder"), error)) return false;
@@ -177,8 +174,7 @@ static bool fill(Tokenizer *tokenizer, const json_t *root, const json_t *config,
         return false;
     if (!tokenizer_keys_flag(&tokenizer->whole_pieces, model, "model", "ignore_merges", false, error)) return false;
     if (!tokenizer_parts_post_processor(tokenizer, json_object_get(root, "post_processor"), error)) return false;
-    if (!read_config(tokenizer, config, &add_bos, &add_eos, error)) return false;
-    return tokenizer_build_finish(tokenizer, add_bos, add_eos, error);
+    return read_config(tokenizer, config, error) && tokenizer_build_finish(tokenizer, false, false, error);
 }
 
 static bool build(Tokenizer **tokenizer, const json_t *root, const json_t *config, Error *error) {
