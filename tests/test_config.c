@@ -178,7 +178,9 @@ static void test_alias(void **state) {
                  "policy: {dtensor_cfg: {_v2: true, fsdp_output_dtype: float32, activation_checkpointing: true}}\n");
     s = load("defaults: old.yaml\npolicy: {automodel_cfg: {fsdp_output_dtype: param}}\n" TASK);
     assert_int_equal(s->policy.dtypes.output, DTYPE_BF16);
-    assert_true(s->policy.activation_checkpointing);
+    assert_int_equal(s->policy.activation_checkpointing, WALK_KEEPS_INPUTS);
+    char *selective = "policy.automodel_cfg.activation_checkpointing=selective";
+    assert_int_equal(load_with(TASK, 1, &selective)->policy.activation_checkpointing, WALK_KEEPS_ATTENTION);
 }
 
 static void test_unknown_keys(void **state) {
@@ -321,6 +323,8 @@ static void test_classes(void **state) {
         {"policy.automodel_cfg.tensor_parallel_size=2", "2 is not supported yet; only 1 is"},
         {"policy.automodel_cfg.tensor_parallel_size=1.0", NULL},
         {"policy.automodel_cfg.enabled=false", "false is not supported yet; only true is"},
+        {"policy.automodel_cfg.activation_checkpointing=full",
+         "activation_checkpointing: expected true, false or selective, found 'full'"},
         {"policy.megatron_cfg.enabled=true",
          "policy.megatron_cfg.enabled: true is not supported yet; only false is (Train by Megatron)"},
         {"policy.generation.colocated.enabled=false", NULL},

@@ -98,7 +98,7 @@ typedef struct Variant {
     PrecisionPolicy policy;
     BatchingOptions batching; // max_tokens 0: micro_batch_size
     int64_t micro_batch_size, head_chunk;
-    bool checkpointing;
+    WalkCheckpointing checkpointing;
     OpsOptions ops;
     SoftmaxFilter filter;
     void (*loss)(LossOptions *options); // NULL: the default loss
@@ -301,13 +301,41 @@ static void sequences_keep_no_logits(void **state) {
     assert_true(peak[0] < 6 * 131 * 4 && peak[1] == peak[0]);
 }
 
+// Keeping all takes most, then all but gate·up, then block inputs alone.
+static void recomputation_saves_memory(void **state) {
+    (void)state;
+    static const WalkCheckpointing order[] = {WALK_KEEPS_ALL, WALK_KEEPS_ATTENTION, WALK_KEEPS_INPUTS};
+    uint64_t last = UINT64_MAX;
+    for (int i = 0; i < 3; i++) {
+        Error error = {0};
+        ModelSetup setup;
+        if (!model_setup_open(&setup, folder[0], policies[0], plain.ops, 8, 128, &error)) fail_msg("%s", error.text);
+        setup.walk.options.activation_checkpointing = order[i];
+        Data data;
+        TrainBatch batch = make_data(&data);
+        LossOptions loss = loss_options_default();
+        UpdateOptions options = {.batching = {.micro_batch_size = SEQUENCES},
+                                 .head_chunk = 5,
+                                 .filter = plain.filter,
+                                 .lr = 1e-3};
+        UpdateResult result;
+        update_policy(&result, &setup.walk, &batch, &loss, &options, NULL, NULL);
+        uint64_t peak = setup.ops.device.ledger.tag_peak[MEMORY_ACTIVATION];
+        if (peak >= last) fail_msg("%llu bytes, %llu before", (unsigned long long)peak, (unsigned long long)last);
+        last = peak;
+        model_setup_close(&setup);
+    }
+}
+
 static void recomputation_changes_no_bit(void **state) {
     (void)state;
     for (int p = 0; p < POLICIES; p++) {
         Variant kept = plain, again = plain;
         kept.policy = again.policy = policies[p];
-        again.checkpointing = true;
         again.micro_batch_size = 3;
+        again.checkpointing = WALK_KEEPS_INPUTS;
+        same(p % FAMILY_COUNT, kept, again, true);
+        again.checkpointing = WALK_KEEPS_ATTENTION;
         same(p % FAMILY_COUNT, kept, again, true);
     }
 }
@@ -507,6 +535,7 @@ int main(void) {
         cmocka_unit_test(losses_over_sequences_depend_on_no_cut),
         cmocka_unit_test(sequences_keep_no_logits),
         cmocka_unit_test(recomputation_changes_no_bit),
+        cmocka_unit_test(recomputation_saves_memory),
         cmocka_unit_test(threads_and_isa_change_no_bit),
         cmocka_unit_test(output_dtype_acts),
         cmocka_unit_test(filters_train),

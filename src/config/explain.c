@@ -203,6 +203,7 @@ static void put_values(StrBuf *out, const Setting *row) {
     case SETTING_UNREAD: strbuf_puts(out, "any"); return;
     case SETTING_GROUP: strbuf_puts(out, "mapping, null"); return;
     case SETTING_BOOL: strbuf_puts(out, "true, false"); return;
+    case SETTING_CHECKPOINTING: strbuf_puts(out, "true, false, selective"); return;
     case SETTING_INTEGER:
     case SETTING_REAL:
         strbuf_puts(out, row->type == SETTING_INTEGER ? "integer" : "number");

@@ -10,6 +10,7 @@
 #include "train/micro_batches.h"
 #include "train/optimizer.h"
 #include "train/reward_shaping.h"
+#include "train/walk.h"
 
 // grpo.*
 typedef struct GrpoOptions {
@@ -35,7 +36,7 @@ typedef struct PolicyOptions {
     const char *template_time;        // whet.template_time; NULL: now
     const char *precision, *fsdp_output_dtype;
     PrecisionPolicy dtypes; // what the two say
-    bool activation_checkpointing;
+    WalkCheckpointing activation_checkpointing;
     int64_t train_global_batch_size; // samples of one optimizer step; divides P · G
     int64_t train_micro_batch_size, logprob_batch_size;
     int64_t logprob_chunk_size; // tokens whose logits exist at a time; 0: our choice (null)

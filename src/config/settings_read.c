@@ -305,6 +305,16 @@ static bool read_schedule(const Reading *reading, ScheduleOptions *options, cons
                             options->part_count, (long long)needed, (long long)milestones);
 }
 
+static bool read_checkpointing(const Reading *reading, PolicyOptions *policy, const Value *value) {
+    if (value->kind == VALUE_BOOL)
+        policy->activation_checkpointing = value->boolean ? WALK_KEEPS_INPUTS : WALK_KEEPS_ALL;
+    else if (value->kind == VALUE_TEXT && !strcmp(value->text, "selective"))
+        policy->activation_checkpointing = WALK_KEEPS_ATTENTION;
+    else
+        return expected(reading, value, "true, false or selective");
+    return true;
+}
+
 // ---- rows
 
 static bool read_null(const Reading *reading, void *field) {
@@ -334,6 +344,7 @@ static bool read_field(const Reading *reading, Settings *settings, void *field, 
         if (value->kind != VALUE_BOOL) return expected(reading, value, "true or false");
         *(bool *)out = value->boolean;
         return true;
+    case SETTING_CHECKPOINTING: return read_checkpointing(reading, &settings->policy, value);
     case SETTING_INTEGER: return read_integer(reading, out, value);
     case SETTING_REAL: return read_real(reading, out, value);
     case SETTING_TEXT: return read_text(reading, out, value);

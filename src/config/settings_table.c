@@ -273,8 +273,11 @@ const Setting settings_table[] = {
     ONLY("policy.automodel_cfg.enabled", "true", "true", "The training backend; there is one."),
     IDLE("policy.automodel_cfg.cpu_offload", "false", ONE_MEMORY),
     ONLY("policy.automodel_cfg.sequence_parallel", "false", "false", "Divide norms along the sequence."),
-    BOOL("policy.automodel_cfg.activation_checkpointing", policy.activation_checkpointing, "false",
-         "Keep block inputs only and walk each block again in backward: less memory, the same bits."),
+    SHAPED("policy.automodel_cfg.activation_checkpointing", SETTING_CHECKPOINTING, policy.activation_checkpointing,
+           "false",
+           "true: keep block inputs only and walk each block again in backward; selective: keep all but the MLP's gate "
+           "and "
+           "up, which are made again. Less memory, the same bits."),
     ONLY("policy.automodel_cfg.tensor_parallel_size", "1", "1", "Ranks that share each matrix."),
     ONLY("policy.automodel_cfg.context_parallel_size", "1", "1", "Ranks that share each sequence."),
     ONLY("policy.automodel_cfg.expert_parallel_size", "1", "1", "Ranks that share the experts."),

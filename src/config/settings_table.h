@@ -17,6 +17,7 @@ typedef enum SettingType {
     SETTING_STOP_STRINGS,
     SETTING_BETAS,
     SETTING_SCHEDULE,
+    SETTING_CHECKPOINTING,
     SETTING_WEIGHTS, // list of numbers into AdvantageOptions
     SETTING_RANGE,   // two neighbouring int64_t, [low, high]
     SETTING_OPERATIONS,

@@ -88,6 +88,12 @@ static void turn_heads(Ops *ops, const BlockShape *shape, const BlockWeights *we
         rope_apply(ops, qkv_TC, cos_sin_PE, batch->positions, queries + keys, shape->attention.head_dim, false);
 }
 
+void block_gate_up_forward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, BlockActivations *a,
+                           BlockScratch *scratch) {
+    rms_norm_forward(ops, &scratch->norm_TD, &a->mid_TD, &weights->middle_norm_D, shape->rms_norm_eps);
+    linear_forward(ops, &a->gate_up_T2F, &scratch->norm_TD, &weights->gate_up, NULL);
+}
+
 void block_forward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, const Tensor *cos_sin_PE,
                    const TokenBatch *batch, BlockActivations *a, BlockScratch *scratch, Tensor *out_TD) {
     const AttentionShape *attention = &shape->attention;
@@ -103,8 +109,7 @@ void block_forward(Ops *ops, const BlockShape *shape, const BlockWeights *weight
     linear_forward(ops, &scratch->proj_TD, &a->attn_TO, &weights->o, NULL);
     rows_add(ops, &a->mid_TD, &a->x_TD, &scratch->proj_TD);
 
-    rms_norm_forward(ops, &scratch->norm_TD, &a->mid_TD, &weights->middle_norm_D, shape->rms_norm_eps);
-    linear_forward(ops, &a->gate_up_T2F, &scratch->norm_TD, &weights->gate_up, NULL);
+    block_gate_up_forward(ops, shape, weights, a, scratch);
     if (!out_TD) return;
     swiglu_forward(ops, &scratch->act_TF, &a->gate_up_T2F);
     linear_forward(ops, &scratch->proj_TD, &scratch->act_TF, &weights->down, NULL);

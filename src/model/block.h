@@ -71,6 +71,10 @@ typedef struct BlockScratch {
 void block_forward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, const Tensor *cos_sin_PE,
                    const TokenBatch *batch, BlockActivations *activations, BlockScratch *scratch, Tensor *out_TD);
 
+// gate_up_T2F from mid_TD alone, as block_forward makes it: its recomputation.
+void block_gate_up_forward(Ops *ops, const BlockShape *shape, const BlockWeights *weights,
+                           BlockActivations *activations, BlockScratch *scratch);
+
 // After block_forward with float16 in play: counts lost values of out_TD, the output of block `unit`. When they are the first,
 // the last sum is made again in fp32, for its largest magnitude.
 void block_note_overflow(Ops *ops, Overflow *overflow, int unit, const BlockWeights *weights,

@@ -54,6 +54,11 @@ void walk_end(Walk *walk) {
 }
 
 // Everything but the input, which the caller sets.
+static void gate_up_open(Walk *walk, BlockActivations *a) {
+    a->gate_up_T2F = DEVICE_TENSOR_RAW(&walk->ops->device, MEMORY_ACTIVATION, walk->options.policy.compute,
+                                       walk->batch->count, 2 * walk->shape.ffn);
+}
+
 static void activations_open(Walk *walk, BlockActivations *a) {
     Device *device = &walk->ops->device;
     DType compute = walk->options.policy.compute;
@@ -62,7 +67,7 @@ static void activations_open(Walk *walk, BlockActivations *a) {
     a->attn_TO = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, walk->shape.heads_columns);
     a->lse_TH = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, DTYPE_F32, T, walk->shape.attention.query_heads);
     a->mid_TD = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, walk->shape.hidden);
-    a->gate_up_T2F = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, 2 * walk->shape.ffn);
+    gate_up_open(walk, a);
     a->kv = kv_pages_open(walk->ops, MEMORY_ACTIVATION, compute, walk->page_count, &walk->shape.attention);
 }
 
@@ -155,7 +160,8 @@ void walk_forward(Walk *walk, const TokenBatch *batch, int64_t page_count) {
         activations_open(walk, a);
         out_TD = DEVICE_TENSOR_RAW(device, MEMORY_UNIT_OUTPUT, policy.output, batch->count, walk->shape.hidden);
         forward_unit(walk, layer, a, &out_TD);
-        if (walk->options.activation_checkpointing) activations_close(walk, a);
+        if (walk->options.activation_checkpointing == WALK_KEEPS_INPUTS) activations_close(walk, a);
+        if (walk->options.activation_checkpointing == WALK_KEEPS_ATTENTION) device_release(device, &a->gate_up_T2F);
     }
     walk->last_TD = out_TD;
     walk->dlast_TD = DEVICE_TENSOR(device, MEMORY_UNIT_OUTPUT, policy.output, batch->count, walk->shape.hidden);
@@ -239,10 +245,11 @@ static void backward_unit(Walk *walk, int unit, BlockActivations *a, BlockBackwa
     block_weights_view(&weights, walk->shards->table, unit, &gathered);
     BlockGradients gradients = block_gradients_view(walk->shards->table, unit, &walk->shards->gradient[unit]);
     BlockShape shape = block_shape(walk->architecture, unit);
-    if (walk->options.activation_checkpointing) {
-        // The recomputation obeys the same policy: its input was kept after the cast on entry; its output is not needed.
+    // A recomputation obeys the same policy: its input was kept after the cast on entry; its output is not needed.
+    if (walk->options.activation_checkpointing == WALK_KEEPS_INPUTS)
         block_forward(walk->ops, &shape, &weights, &walk->cos_sin_PE, walk->batch, a, &walk->scratch, NULL);
-    }
+    if (walk->options.activation_checkpointing == WALK_KEEPS_ATTENTION)
+        block_gate_up_forward(walk->ops, &shape, &weights, a, &walk->scratch);
     block_backward(walk->ops, &shape, &weights, &gradients, &walk->cos_sin_PE, walk->batch, a, &walk->scratch, backward,
                    d_TD, d_TD);
     shard_release(walk->shards, &gathered);
@@ -262,7 +269,8 @@ void walk_backward(Walk *walk) {
     };
     for (int layer = root_unit(walk) - 1; layer >= 0; layer--) {
         BlockActivations *a = &walk->activations[layer];
-        if (walk->options.activation_checkpointing) activations_open(walk, a);
+        if (walk->options.activation_checkpointing == WALK_KEEPS_INPUTS) activations_open(walk, a);
+        if (walk->options.activation_checkpointing == WALK_KEEPS_ATTENTION) gate_up_open(walk, a);
         Tensor d_TD = cast_back(walk, &walk->dlast_TD);
         backward_unit(walk, layer, a, &backward, &d_TD);
         if (layer)

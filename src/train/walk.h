@@ -15,10 +15,17 @@
 #include "model/precision.h"
 #include "train/shard.h"
 
+// What a block keeps between forward and backward. No choice changes a bit.
+typedef enum WalkCheckpointing {
+    WALK_KEEPS_ALL,
+    WALK_KEEPS_INPUTS,   // the block's input; backward walks the block again
+    WALK_KEEPS_ATTENTION // all but gate_up_T2F, by far the largest; backward makes it again
+} WalkCheckpointing;
+
 typedef struct WalkOptions {
     PrecisionPolicy policy;
-    bool activation_checkpointing; // keep block inputs only, walk each block again in backward
-    int64_t max_positions;         // size of the rotary table
+    WalkCheckpointing activation_checkpointing;
+    int64_t max_positions; // size of the rotary table
 } WalkOptions;
 
 typedef struct Walk {
