@@ -426,6 +426,29 @@ static void test_damaged_json(void **state) {
     model_file_close(open_good(fixture));
 }
 
+static void test_config_overrides(void **state) {
+    const Fixture *fixture = *state;
+    ModelFile *file;
+    Error error;
+    const char *changes = "{\"max_position_embeddings\":32,\"rope_theta\":5000.0,\"hidden_size\":20}";
+    if (!model_file_open_changed(&file, fixture->folder, changes, &error)) fail_msg("%s", error.text);
+    assert_int_equal(model_file_architecture(file)->max_positions, 32);
+    assert_true(model_file_architecture(file)->rope.theta == 5000);
+    model_file_close(file);
+    static const struct {
+        const char *overrides, *message;
+    } cases[] = {
+        {"{\"max_position_embedings\":32}", "policy.hf_config_overrides.max_position_embedings: changes nothing"},
+        {"{\"router_aux_loss_coef\":0.0}", "policy.hf_config_overrides.router_aux_loss_coef: changes nothing"},
+        {"{\"hidden_act\":\"gelu\"}", "policy.hf_config_overrides.hidden_act: "},
+        {"{\"vocab_size\":25}", "24"}, // the weights have another shape
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_false(model_file_open_changed(&file, fixture->folder, cases[i].overrides, &error));
+        if (!strstr(error.text, cases[i].message)) fail_msg("'%s' is not in: %s", cases[i].message, error.text);
+    }
+}
+
 static void test_paths_without_a_model(void **state) {
     Fixture *fixture = *state;
     ModelFile *file;
@@ -454,6 +477,7 @@ int main(void) {
         WITH_MODEL(test_tensors_must_fit_the_table),
         WITH_MODEL(test_head_beside_a_tied_embedding),
         WITH_MODEL(test_chat_template_and_stop_ids),
+        WITH_MODEL(test_config_overrides),
         WITH_MODEL(test_damaged_json),
         WITH_MODEL(test_paths_without_a_model),
     };

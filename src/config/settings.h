@@ -33,6 +33,7 @@ typedef struct PolicyOptions {
     const char *model_name; // folder or GGUF file
     const char *tokenizer_name, *chat_template;
     const char *chat_template_kwargs; // a JSON object, or NULL
+    const char *hf_config_overrides;  // the same
     const char *template_time;        // whet.template_time; NULL: now
     const char *precision, *fsdp_output_dtype;
     PrecisionPolicy dtypes; // what the two say

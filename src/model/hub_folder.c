@@ -13,11 +13,38 @@ static const char *join(HubFolder *folder, const char *name) {
 
 // --- config.json and what goes with it
 
-static bool read_configs(HubFolder *folder, Error *error) {
+// Puts one value in place of the file's. What config.json says already, or what another architecture follows from.
+static bool override_one(json_t *config, const char *key, json_t *value, const char *path, Error *error) {
+    Architecture before, after;
+    if (json_equal(json_object_get(config, key), value)) return true;
+    if (!architecture_from_json(&before, config, path, error)) return false;
+    json_object_set(config, key, value);
+    if (!architecture_from_json(&after, config, path, error))
+        return error_prefix(error, "policy.hf_config_overrides.%.100s: ", key);
+    json_t *old = architecture_to_json(&before), *new = architecture_to_json(&after);
+    bool same = json_equal(old, new);
+    json_decref(old);
+    json_decref(new);
+    return !same ||
+           error_set(error, "policy.hf_config_overrides.%.100s: changes nothing of what is computed for %s", key, path);
+}
+
+static bool override_config(json_t *config, const char *overrides, const char *path, Error *error) {
+    json_error_t where;
+    json_t *changes = json_loads(overrides, JSON_REJECT_DUPLICATES, &where), *value;
+    const char *key;
+    bool good = json_is_object(changes) || error_set(error, "policy.hf_config_overrides: not a JSON object");
+    json_object_foreach(changes, key, value) good = good && override_one(config, key, value, path, error);
+    json_decref(changes);
+    return good;
+}
+
+static bool read_configs(HubFolder *folder, const char *overrides, Error *error) {
     json_t *config;
     const char *path = join(folder, "config.json");
     if (!jsonio_read(&config, path, error)) return false;
-    bool good = architecture_from_json(&folder->architecture, config, path, error);
+    bool good = (!overrides || override_config(config, overrides, path, error)) &&
+                architecture_from_json(&folder->architecture, config, path, error);
     json_decref(config);
     path = join(folder, "generation_config.json");
     if (!good || !file_exists(path)) return good;
@@ -140,10 +167,11 @@ static bool open_weights(HubFolder *folder, Error *error) {
     return good;
 }
 
-bool hub_folder_open(HubFolder *folder, const char *path, Error *error) {
+bool hub_folder_open(HubFolder *folder, const char *path, const char *overrides, Error *error) {
     *folder = (HubFolder){0};
     folder->path = arena_string(&folder->arena, path);
-    if (read_configs(folder, error) && read_text_side(folder, error) && open_weights(folder, error)) return true;
+    if (read_configs(folder, overrides, error) && read_text_side(folder, error) && open_weights(folder, error))
+        return true;
     hub_folder_close(folder);
     return false;
 }

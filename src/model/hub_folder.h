@@ -15,7 +15,9 @@ typedef struct HubFolder {
 } HubFolder;
 
 // Opens and checks every file; the index and the shards must agree on every tensor. Zero-initialise or open before close.
-bool hub_folder_open(HubFolder *folder, const char *path, Error *error);
+// overrides: NULL, or a JSON object whose values take the place of config.json's (policy.hf_config_overrides); one that changes
+// nothing of what is computed is refused.
+bool hub_folder_open(HubFolder *folder, const char *path, const char *overrides, Error *error);
 void hub_folder_close(HubFolder *folder);
 
 // The tensor of that name and the file that holds it, or NULL.

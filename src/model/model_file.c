@@ -117,8 +117,8 @@ static bool check_extras(const ModelFile *file, const char **names, Error *error
     return true;
 }
 
-static bool open_hub(ModelFile *file, Error *error) {
-    if (!hub_folder_open(&file->folder, file->path, error)) return false;
+static bool open_hub(ModelFile *file, const char *overrides, Error *error) {
+    if (!hub_folder_open(&file->folder, file->path, overrides, error)) return false;
     file->architecture = file->folder.architecture;
     parameters_open(&file->table, &file->architecture);
     file->sources = arena_array(&file->arena, Source, file->table.count);
@@ -177,20 +177,26 @@ static bool open_gguf(ModelFile *file, Error *error) {
     return check_gguf_extras(file, sorted_gguf_names(&file->arena, &file->table), error);
 }
 
-static bool open_any(ModelFile *file, Error *error) {
-    if (file_is_folder(file->path)) return open_hub(file, error);
+static bool open_any(ModelFile *file, const char *overrides, Error *error) {
+    if (file_is_folder(file->path)) return open_hub(file, overrides, error);
     if (ends_with(file->path, ".safetensors"))
         return error_set(error, "%s: give the folder that holds it and config.json", file->path);
+    if (overrides && strcmp(overrides, "{}"))
+        return error_set(error, "policy.hf_config_overrides: %s is a GGUF file, which has no config.json", file->path);
     return open_gguf(file, error);
 }
 
 bool model_file_open(ModelFile **file, const char *path, Error *error) {
+    return model_file_open_changed(file, path, NULL, error);
+}
+
+bool model_file_open_changed(ModelFile **file, const char *path, const char *config_overrides, Error *error) {
     Arena arena = {0};
     ModelFile *opened = arena_alloc(&arena, sizeof *opened);
     opened->arena = arena;
     opened->path = arena_string(&opened->arena, path);
     *file = NULL;
-    bool good = open_any(opened, error);
+    bool good = open_any(opened, config_overrides, error);
     if (good)
         *file = opened;
     else

@@ -11,6 +11,8 @@ typedef struct ModelFile ModelFile;
 // Opens, maps, reads the architecture and checks that every parameter of the table is there with the right shape, and that no
 // tensor is left over (rotary buffers and a head equal to a tied embedding are known extras). Refuses with names and shapes.
 bool model_file_open(ModelFile **file, const char *path, Error *error);
+// With values that take the place of config.json's: a JSON object, or NULL (model/hub_folder.h).
+bool model_file_open_changed(ModelFile **file, const char *path, const char *config_overrides, Error *error);
 void model_file_close(ModelFile *file); // accepts NULL
 
 const Architecture *model_file_architecture(const ModelFile *file);

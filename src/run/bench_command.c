@@ -72,7 +72,7 @@ static bool bench_model(BenchMachine *machine, Asked *asked, const char *path, E
     bool good = precision_parse_compute(&policy->compute, "--precision",
                                         asked->precision ? asked->precision : "float32", error) &&
                 precision_parse_output(&policy->output, "--precision", NULL, policy->compute, error) &&
-                loaded_model_open(&model, path, NULL, NULL, error);
+                loaded_model_open(&model, path, NULL, NULL, NULL, error);
     if (good && asked->phases.prompt + asked->phases.answer > model.architecture->max_positions)
         good = error_set(error, "--prompt and --answer: %lld tokens, but the model was made for %lld positions",
                          (long long)(asked->phases.prompt + asked->phases.answer),

@@ -107,7 +107,7 @@ static bool run_export(Arguments *arguments, Error *error) {
     if (command_switch(arguments, "--quiet")) log_set_level(LOG_WARNINGS);
     bool good = command_choice(arguments, "--dtype", &dtype, error) &&
                 command_size(arguments, "--max-shard-size", &max_shard, error) &&
-                loaded_model_open(&model, arguments->operands[0], NULL, NULL, error) &&
+                loaded_model_open(&model, arguments->operands[0], NULL, NULL, NULL, error) &&
                 take_folder(folder, &arena, error) && write_folder(&model, folder, dtype, max_shard, &arena, error);
     if (good) log_info("%s: %lld parameters in %s", folder, (long long)model.parameters->total, dtypes[dtype].name);
     loaded_model_close(&model);

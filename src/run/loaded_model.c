@@ -123,7 +123,7 @@ static bool open_text_side(LoadedModel *model, const ModelFile *file, const Sour
 }
 
 bool loaded_model_open(LoadedModel *model, const char *path, const char *tokenizer_folder, const char *chat_template,
-                       Error *error) {
+                       const char *config_overrides, Error *error) {
     *model = (LoadedModel){.path = path};
     Arena arena = {0};
     ModelFile *text_side = NULL;
@@ -132,7 +132,7 @@ bool loaded_model_open(LoadedModel *model, const char *path, const char *tokeniz
     bool good = hub_cache_find(&source.weights, path, HUB_MODEL, &arena, error);
     const char *found = source.text = source.weights;
     good = good && find_source(&source, &arena, error) && find_tokenizer(&source, &arena, error) &&
-           model_file_open(&model->file, source.weights, error);
+           model_file_open_changed(&model->file, source.weights, config_overrides, error);
     if (good) {
         model->architecture = model_file_architecture(model->file);
         model->parameters = model_file_parameters(model->file);

@@ -27,8 +27,9 @@ typedef struct LoadedModel {
 // (weights from there, tokenizer and chat template as the run had them). It must outlive the model. chat_template: NULL or
 // "default": the model's own; the name of one of several; a path ending in .jinja; or the text of a template
 // (policy.tokenizer.chat_template). tokenizer_folder: NULL or the model's path: the model's own; else a folder.
+// config_overrides: policy.hf_config_overrides as a JSON object, or NULL.
 bool loaded_model_open(LoadedModel *model, const char *path, const char *tokenizer_folder, const char *chat_template,
-                       Error *error);
+                       const char *config_overrides, Error *error);
 void loaded_model_close(LoadedModel *model); // accepts a half-opened one
 
 // Tokenizer and chat template alone: file, architecture and parameters stay NULL. path may also be a tokenizer.json or a GGUF

@@ -12,7 +12,7 @@ bool runtime_open(Runtime *runtime, Arguments *arguments, const char *path, Erro
         return command_misuse(arguments);
     return command_integer(arguments, "--threads", &threads, 1, 1024, error) &&
            ops_open(&runtime->ops, (OpsOptions){.threads = (int)threads}, error) &&
-           loaded_model_open(&runtime->model, path, NULL, command_text(arguments, "--chat-template"), error);
+           loaded_model_open(&runtime->model, path, NULL, command_text(arguments, "--chat-template"), NULL, error);
 }
 
 bool runtime_load(Runtime *runtime, int64_t rows, int64_t positions, Error *error) {

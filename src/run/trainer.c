@@ -50,7 +50,8 @@ bool trainer_open(Trainer *t, const Settings *settings, Error *error) {
     *t = (Trainer){.settings = settings};
     const PolicyOptions *policy = &settings->policy;
     if (!ops_open(&t->ops, (OpsOptions){.threads = (int)settings->whet.threads}, error) ||
-        !loaded_model_open(&t->model, policy->model_name, policy->tokenizer_name, policy->chat_template, error) ||
+        !loaded_model_open(&t->model, policy->model_name, policy->tokenizer_name, policy->chat_template,
+                           policy->hf_config_overrides, error) ||
         !loaded_model_chat_options(&t->model, policy->chat_template_kwargs, policy->template_time, error))
         return false;
     model_file_digest(t->model.file, t->model_digest);

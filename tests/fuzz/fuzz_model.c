@@ -37,7 +37,7 @@ static void read_text_side(const LoadedModel *model) {
 void fuzz_model_walk(const char *path) {
     LoadedModel model = {0};
     Error error = {{0}};
-    if (loaded_model_open(&model, path, NULL, NULL, &error)) {
+    if (loaded_model_open(&model, path, NULL, NULL, NULL, &error)) {
         read_weights(&model);
         read_text_side(&model);
     } else {
