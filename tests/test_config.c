@@ -5,6 +5,7 @@
 #include "config/settings_table.h"
 #include "config/yaml.h"
 
+#include <glob.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -111,6 +112,10 @@ static void test_defaults_follow(void **state) {
     assert_true(s->val_generation.temperature == 0.7);
     assert_int_equal(s->val_generation.max_new_tokens, 100);
     assert_string_equal(settings_origin(s, &arena, "grpo.seed"), "override grpo.seed=7");
+    char *over_null = "policy.optimizer={kwargs: {lr: 1e-3}}";
+    s = load_with("policy: {optimizer: null}\n" TASK, 1, &over_null);
+    assert_true(s->optimizer.lr == 1e-3 && s->optimizer.beta2 == 0.999 && s->optimizer.weight_decay == 0.01);
+    s = load("policy: {model_name: m}\n" TASK);
     expect_in(settings_origin(s, &arena, "policy.model_name"), "recipe.yaml:1");
 }
 
@@ -407,6 +412,30 @@ static void test_table(void **state) {
     }
 }
 
+// Every recipe of the tree is accepted, and what whet config --plain says of it is the same recipe.
+static void test_recipes_load_again(void **state) {
+    (void)state;
+    glob_t found;
+    assert_int_equal(glob("recipes/*.yaml", 0, NULL, &found), 0);
+    assert_true(found.gl_pathc >= 2);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        Settings *first, *second;
+        if (!strcmp(found.gl_pathv[i], "recipes/grpo_base.yaml")) continue; // names no data
+        if (!settings_load(&first, &arena, found.gl_pathv[i], 0, NULL, &error)) fail_msg("%s", error.text);
+        StrBuf one = {0}, two = {0};
+        explain_yaml(&one, first);
+        if (!settings_load(&second, &arena, write_recipe("plain.yaml", one.text), 0, NULL, &error))
+            fail_msg("%s, plain: %s", found.gl_pathv[i], error.text);
+        explain_yaml(&two, second);
+        assert_string_equal(one.text, two.text);
+        strbuf_clear(&one);
+        if (explain_changes(&one, first, second)) fail_msg("%s: %s", found.gl_pathv[i], one.text);
+        strbuf_close(&one);
+        strbuf_close(&two);
+    }
+    globfree(&found);
+}
+
 static void test_plain_yaml_loads_again(void **state) {
     (void)state;
     char *overrides[] = {"policy.model_name=\"a: \\\"b\\\" \\${c} 100%\"", "policy.generation.stop_token_ids=[1,2]",
@@ -489,6 +518,7 @@ int main(void) {
         cmocka_unit_test(test_all_refusals),
         cmocka_unit_test(test_cross_checks),
         cmocka_unit_test(test_table),
+        cmocka_unit_test(test_recipes_load_again),
         cmocka_unit_test(test_plain_yaml_loads_again),
         cmocka_unit_test(test_annotated_yaml),
         cmocka_unit_test(test_manual_is_current),

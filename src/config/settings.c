@@ -108,6 +108,10 @@ bool settings_load(Settings **out, Arena *arena, const char *recipe_path, int ov
     recipe_merge(arena, tree, recipe.root);
     for (int i = 0; i < override_count; i++)
         if (!override_apply(tree, arena, overrides[i], error)) return false;
+    // What an override put in the place of null has the defaults of its missing keys again.
+    Value *given = tree;
+    tree = settings_table_defaults(arena);
+    recipe_merge(arena, tree, given);
     Settings *settings = arena_alloc(arena, sizeof *settings);
     settings->recipe_path = arena_string(arena, recipe_path);
     settings->alias = recipe.alias;

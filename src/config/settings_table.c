@@ -507,7 +507,6 @@ const Setting settings_table[] = {
     IDLE("cluster.master_port_range_low", "1400", RAY),
     IDLE("cluster.master_port_range_high", "1999", RAY),
     IDLE("cluster.segment_size", "null", RAY),
-    ONLY("data_plane.enabled", "false", "false", "NeMo-RL's data plane between workers."),
     IDLE_TREE("data_plane", "{}", RAY),
     ONLY("on_policy_distillation", "null", "null", "Distillation from teachers."),
     ONLY("async_rl", NULL, "null", "Sampling and training at the same time, by a controller."),
