@@ -429,7 +429,7 @@ static void test_recipes_load_again(void **state) {
         explain_yaml(&two, second);
         assert_string_equal(one.text, two.text);
         strbuf_clear(&one);
-        if (explain_changes(&one, first, second)) fail_msg("%s: %s", found.gl_pathv[i], one.text);
+        if (explain_changes(&one, ", ", first, second)) fail_msg("%s: %s", found.gl_pathv[i], one.text);
         strbuf_close(&one);
         strbuf_close(&two);
     }
@@ -462,6 +462,19 @@ static void test_plain_yaml_loads_again(void **state) {
     assert_null(strstr(one.text, "enforce_eager")); // no effect, and no one wrote it
     strbuf_close(&one);
     strbuf_close(&two);
+}
+
+// Only what is honoured counts as a difference.
+static void test_changes(void **state) {
+    (void)state;
+    StrBuf text = {0};
+    char *overrides[] = {"grpo.seed=7", "cluster.num_nodes=4", "policy.optimizer.kwargs.betas=[0.8,0.9]"};
+    const Settings *before = load(TASK), *after = load_with(TASK, 3, overrides);
+    assert_false(explain_changes(&text, "\n", before, load_with(TASK, 1, overrides + 1)));
+    assert_true(explain_changes(&text, "\n", before, after));
+    assert_non_null(strstr(text.text, "grpo.seed: 42 → 7\n"));
+    assert_non_null(strstr(text.text, "policy.optimizer.kwargs.betas: [0.9, 0.999] → [0.8, 0.9]"));
+    strbuf_close(&text);
 }
 
 static void test_annotated_yaml(void **state) {
@@ -520,6 +533,7 @@ int main(void) {
         cmocka_unit_test(test_table),
         cmocka_unit_test(test_recipes_load_again),
         cmocka_unit_test(test_plain_yaml_loads_again),
+        cmocka_unit_test(test_changes),
         cmocka_unit_test(test_annotated_yaml),
         cmocka_unit_test(test_manual_is_current),
     };

@@ -178,14 +178,15 @@ static const char *flow_text(Arena *arena, const Settings *settings, const char 
     return copy;
 }
 
-bool explain_changes(StrBuf *out, const Settings *before, const Settings *after) {
+bool explain_changes(StrBuf *out, const char *between, const Settings *before, const Settings *after) {
     Arena arena = {0};
     size_t start = out->length;
     for (size_t i = 0; i < settings_table_count; i++) {
         const Setting *row = &settings_table[i];
         if (row->class != SETTING_HONOURED || row->type == SETTING_GROUP || row->offset == SETTING_NOWHERE) continue;
         const char *old = flow_text(&arena, before, row->key), *new = flow_text(&arena, after, row->key);
-        if (strcmp(old, new)) strbuf_format(out, "%s%s: %s → %s", out->length > start ? ", " : "", row->key, old, new);
+        if (strcmp(old, new))
+            strbuf_format(out, "%s%s: %s → %s", out->length > start ? between : "", row->key, old, new);
     }
     arena_close(&arena);
     return out->length > start;

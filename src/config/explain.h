@@ -10,8 +10,8 @@ void explain_yaml(StrBuf *out, const Settings *settings);
 // The same with a comment behind every value: where it was written, what it was computed from, what the key means.
 void explain_settings(StrBuf *out, const Settings *settings);
 
-// Appends "key: old → new, …" for every honoured key whose values differ; false when there is none.
-bool explain_changes(StrBuf *out, const Settings *before, const Settings *after);
+// Appends "key: old → new" for every honoured key whose values differ, with `between` between two; false when there is none.
+bool explain_changes(StrBuf *out, const char *between, const Settings *before, const Settings *after);
 
 // docs/config.md: every key with default, allowed values and meaning, as Markdown tables.
 void explain_manual(StrBuf *out);

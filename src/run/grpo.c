@@ -219,7 +219,7 @@ static void say_changes(const Trainer *t, int64_t step) {
         arena_format(&arena, "%s/step_%lld/config.yaml", t->settings->checkpointing.checkpoint_dir, (long long)step);
     if (!settings_load(&before, &arena, path, 0, NULL, &error))
         log_warn("whether the recipe has changed since is not known: %s", error.text);
-    else if (explain_changes(&changes, before, t->settings))
+    else if (explain_changes(&changes, ", ", before, t->settings))
         log_info("  in the recipe have changed since: %s", changes.text);
     strbuf_close(&changes);
     arena_close(&arena);

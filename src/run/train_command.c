@@ -63,11 +63,17 @@ static bool run_train(Arguments *arguments, Error *error) {
 
 static bool run_config(Arguments *arguments, Error *error) {
     Arena arena = {0};
-    Settings *settings;
-    bool good = load(&settings, arguments, &arena, error);
+    Settings *settings, *other = NULL;
+    const char *against = command_text(arguments, "--against");
+    bool good = load(&settings, arguments, &arena, error) &&
+                (!against || settings_load(&other, &arena, against, 0, NULL, error));
     if (good) {
         StrBuf text = {0};
-        (command_switch(arguments, "--plain") ? explain_yaml : explain_settings)(&text, settings);
+        settings_log_notes(settings);
+        if (!other)
+            (command_switch(arguments, "--plain") ? explain_yaml : explain_settings)(&text, settings);
+        else if (explain_changes(&text, "\n", other, settings))
+            strbuf_putc(&text, '\n');
         fputs(text.text, stdout);
         strbuf_close(&text);
     }
@@ -98,7 +104,9 @@ const Command config_command = {
     .min_operands = 1,
     .max_operands = -1,
     .examples = "whet config recipes/arithmetic.yaml                  # every key, its value, its meaning\n"
-                "whet config recipes/arithmetic.yaml --plain >mine.yaml\n",
-    .options = {{"--plain", NULL, "only the resolved YAML"}},
+                "whet config recipes/arithmetic.yaml --plain >mine.yaml\n"
+                "whet config mine.yaml --against recipes/arithmetic.yaml  # what a run would do otherwise\n",
+    .options = {{"--plain", NULL, "only the resolved YAML"},
+                {"--against", "FILE", "only the settings that differ from those of this recipe, its value first"}},
     .run = run_config,
 };

@@ -20,7 +20,7 @@ static void check_written(const Settings *settings) {
     fuzz_files_add("fuzz/written.yaml", yaml.text, yaml.length);
     bool good = settings_load(&again, &arena, "fuzz/written.yaml", 0, NULL, &error);
     CHECK(good, "%s", error.text);
-    CHECK(!explain_changes(&changes, settings, again), "%s", changes.text);
+    CHECK(!explain_changes(&changes, ", ", settings, again), "%s", changes.text);
     strbuf_close(&yaml);
     strbuf_close(&changes);
     arena_close(&arena);
