@@ -64,21 +64,68 @@ check "samples whose numbers are lost are counted, and the run goes on" $?
 "$whet" score "$work/llama/step_6" - </dev/null 2>/dev/null; [ $? = 1 ]; check "nothing to score is an error" $?
 train one llama logger.log_dir="$work/./one/." checkpointing.checkpoint_dir="$work/one" grpo.max_num_steps=1
 check "logs and checkpoints in one folder under two names" $?
-# Killed at random moments until it is through.
-tries=0
-while [ ! -d "$work/killed/step_6" ] && [ $tries -lt 60 ]; do
-    tries=$((tries + 1))
-    # The program itself in the background, not a subshell around it: the signal must reach it.
-    "$whet" train "$work/recipe.yaml" policy.model_name="$work/llama" logger.log_dir="$work/killed/logs" \
-        checkpointing.checkpoint_dir="$work/killed" --quiet &
-    pid=$!
-    sleep 0.$((tries * 37 % 90 + 5))
-    kill -9 $pid 2>/dev/null; wait $pid 2>/dev/null
-done
-train killed llama && bits llama killed; check "killed with SIGKILL $tries times and resumed: same bits" $?
+# Stopped at random moments: killed with SIGKILL, every other time while a checkpoint is being written, and asked to stop by
+# SIGTERM and SIGINT. What is resumed is the run that was left alone: same weights and moments, same metrics.
 strip() { sed 's/"\(timing\|performance\|memory\)[^,}]*[,}]//g' "$1"; }
-strip "$work/llama/logs/metrics.jsonl" >"$work/a"; strip "$work/killed/logs/metrics.jsonl" >"$work/b"
-cmp "$work/a" "$work/b"; check "killed and resumed: same metrics" $?
+same_run() { # same_run A B
+    for file in policy/weights/model/model.safetensors policy/optimizer/optim/optimizer.safetensors; do
+        cmp "$work/$1/step_24/$file" "$work/$2/step_24/$file" || return 1
+    done
+    strip "$work/$1/logs/metrics.jsonl" >"$work/a"; strip "$work/$2/logs/metrics.jsonl" >"$work/b"
+    cmp "$work/a" "$work/b" && cmp "$work/$1/logs/train_data_step24.jsonl" "$work/$2/logs/train_data_step24.jsonl"
+}
+long="grpo.max_num_steps=24 checkpointing.save_period=1 checkpointing.keep_top_k=2"
+# shellcheck disable=SC2086 # several words
+train alone llama $long grpo.val_num_generations_per_prompt=2; check "a longer run" $?
+random=7
+moment() { # 0.05 … 0.74 s
+    random=$(((random * 1103515245 + 12345) % 2147483648)); sleep "$(printf '0.%02d' $((random / 65536 % 70 + 5)))"
+}
+tries=0 kills=0 in_save=0
+while [ $kills -lt 20 ] && [ $tries -lt 80 ]; do
+    tries=$((tries + 1))
+    [ $((tries % 2)) = 0 ] && rm -rf "$work"/killed/tmp_step_* # what is left now was written by the process that follows
+    # The program itself in the background, not a subshell around it: the signal must reach it.
+    # shellcheck disable=SC2086
+    "$whet" train "$work/recipe.yaml" policy.model_name="$work/llama" logger.log_dir="$work/killed/logs" \
+        checkpointing.checkpoint_dir="$work/killed" $long grpo.val_num_generations_per_prompt=2 --quiet &
+    pid=$!
+    if [ $((tries % 2)) = 0 ]; then
+        until set -- "$work"/killed/tmp_step_*; [ -d "$1" ] || ! kill -0 $pid 2>/dev/null; do :; done
+    else
+        moment
+    fi
+    kill -9 $pid 2>/dev/null && kills=$((kills + 1))
+    wait $pid 2>/dev/null
+    set -- "$work"/killed/tmp_step_*
+    [ $((tries % 2)) = 0 ] && [ -d "$1" ] && in_save=$((in_save + 1))
+done
+[ $kills -ge 20 ] && [ $in_save -gt 0 ]; check "killed $kills times, $in_save of them in a save" $?
+# shellcheck disable=SC2086
+train killed llama $long grpo.val_num_generations_per_prompt=2 && same_run alone killed
+check "killed with SIGKILL $kills times and resumed: same bits, same metrics" $?
+tries=0 status=130
+while [ $tries -lt 40 ] && [ $status != 0 ]; do
+    tries=$((tries + 1)) signal=TERM expected=143
+    [ $((tries % 2)) = 0 ] && signal=INT expected=130
+    random=$(((random * 1103515245 + 12345) % 2147483648))
+    # shellcheck disable=SC2086
+    timeout --preserve-status -s $signal "$(printf '%d.%02d' $((random / 65536 % 2)) $((random / 131072 % 90 + 10)))" \
+        "$whet" train "$work/recipe.yaml" policy.model_name="$work/llama" logger.log_dir="$work/asked/logs" \
+        checkpointing.checkpoint_dir="$work/asked" $long checkpointing.save_period=7 \
+        grpo.val_num_generations_per_prompt=2 2>"$work/err"
+    status=$?
+    [ $status = 0 ] || [ $status = $expected ] || break
+    grep -q "stopped after step" "$work/err" && stopped=$((${stopped:-0} + 1))
+done
+[ $status = 0 ] && [ "${stopped:-0}" -gt 1 ]; check "asked to stop $tries times, status 143 or 130" $?
+same_run alone asked; check "asked to stop and resumed: same bits, same metrics" $?
+# A disk that is full: one line, and what was saved is as it was.
+train full llama grpo.max_num_steps=2
+(ulimit -f 400; train full llama) 2>"$work/err"
+[ $? = 1 ] && grep -q "checkpoint of step 4 was not saved: .*File too large" "$work/err" && [ ! -d "$work/full/tmp_step_4" ] &&
+    train full llama && bits llama full
+check "a checkpoint that finds no room: one line; the last one is whole and goes on" $?
 # Sampler and trainer agree to the last bit.
 for precision in float32 bfloat16 float16; do
     for output in float32 bfloat16 float16 param; do

@@ -419,31 +419,58 @@ typedef struct Kept {
     bool higher;
     double values[6]; // of steps 5, 10, 15, 20, 25, 100; NaN: no metric
     const char *names;
+    int64_t period, latest; // save_period, ft_keep_latest_k
 } Kept;
+
+static bool retain(CheckpointSetup *setup, const char *name, int64_t keep, const char *metric, Error *error) {
+    const CheckpointRetention retention = {.save_period = 1,
+                                           .keep_top_k = keep,
+                                           .metric = metric,
+                                           .higher_is_better = true};
+    return checkpoint_retain(name ? checkpoint_setup_path(setup, name) : setup->folder, &retention, error);
+}
 
 static void test_retention(void **state) {
     CheckpointSetup *setup = *state;
     const double none = (double)NAN;
     const char *all = "step_10 step_100 step_15 step_20 step_25 step_5 ";
     const Kept cases[] = {
-        {-1, "val:accuracy", true, {.1, .2, .3, .4, .5, .6}, all},
-        {6, "val:accuracy", true, {.1, .2, .3, .4, .5, .6}, all},
-        {INT64_MAX, NULL, true, {.1, .2, .3, .4, .5, .6}, all},
-        {2, NULL, true, {.9, .8, .7, .6, .5, .4}, "step_100 step_25 "},
-        {1, NULL, true, {.9, .8, .7, .6, .5, .4}, "step_100 "},
-        {0, NULL, true, {.9, .8, .7, .6, .5, .4}, "step_100 "},
-        {0, "val:accuracy", true, {.9, .8, .7, .6, .5, .4}, "step_100 "},
-        {1, "val:accuracy", true, {.9, .8, .7, .6, .5, .4}, "step_100 step_5 "}, // the best, and the newest always
-        {2, "val:accuracy", true, {.9, .8, .95, .6, .5, .4}, "step_100 step_15 step_5 "},
-        {2, "val:accuracy", false, {.9, .8, .95, .6, .5, .4}, "step_100 step_25 "},
-        {3, "val:accuracy", false, {-2, .8, .95, .6, .5, 7}, "step_100 step_20 step_25 step_5 "},
-        {2, "val:accuracy", true, {.5, .5, .5, .5, .5, .1}, "step_100 step_20 step_25 "}, // ties: the newer
-        {2, "val:accuracy", true, {.5, .5, .5, .5, .5, .5}, "step_100 step_25 "},
-        {2, "val:accuracy", true, {.5, none, -3, none, none, none}, "step_100 step_15 step_5 "}, // missing: worst
-        {2, "val:accuracy", false, {.5, none, 9, none, none, none}, "step_100 step_15 step_5 "},
-        {3, "val:accuracy", true, {.5, none, none, none, none, none}, "step_100 step_25 step_5 "},
-        {2, "another", true, {.9, .8, .7, .6, .5, .4}, "step_100 step_25 "},
-        {2, "mark", true, {none, none, none, none, none, none}, "step_10 step_100 step_5 "}, // 6, 5, … 1
+        {-1, "val:accuracy", true, {.1, .2, .3, .4, .5, .6}, all, 1, 0},
+        {6, "val:accuracy", true, {.1, .2, .3, .4, .5, .6}, all, 1, 0},
+        {INT64_MAX, NULL, true, {.1, .2, .3, .4, .5, .6}, all, 1, 0},
+        {2, NULL, true, {.9, .8, .7, .6, .5, .4}, "step_100 step_25 ", 1, 0},
+        {1, NULL, true, {.9, .8, .7, .6, .5, .4}, "step_100 ", 1, 0},
+        {0, NULL, true, {.9, .8, .7, .6, .5, .4}, "step_100 ", 1, 0},
+        {0, "val:accuracy", true, {.9, .8, .7, .6, .5, .4}, "step_100 ", 1, 0},
+        {1,
+         "val:accuracy",
+         true,
+         {.9, .8, .7, .6, .5, .4},
+         "step_100 step_5 ",
+         1,
+         0}, // the best, and the newest always
+        {2, "val:accuracy", true, {.9, .8, .95, .6, .5, .4}, "step_100 step_15 step_5 ", 1, 0},
+        {2, "val:accuracy", false, {.9, .8, .95, .6, .5, .4}, "step_100 step_25 ", 1, 0},
+        {3, "val:accuracy", false, {-2, .8, .95, .6, .5, 7}, "step_100 step_20 step_25 step_5 ", 1, 0},
+        {2, "val:accuracy", true, {.5, .5, .5, .5, .5, .1}, "step_100 step_20 step_25 ", 1, 0}, // ties: the newer
+        {2, "val:accuracy", true, {.5, .5, .5, .5, .5, .5}, "step_100 step_25 ", 1, 0},
+        {2, "val:accuracy", true, {.5, none, -3, none, none, none}, "step_100 step_15 step_5 ", 1, 0}, // missing: worst
+        {2, "val:accuracy", false, {.5, none, 9, none, none, none}, "step_100 step_15 step_5 ", 1, 0},
+        {3, "val:accuracy", true, {.5, none, none, none, none, none}, "step_100 step_25 step_5 ", 1, 0},
+        {2, "another", true, {.9, .8, .7, .6, .5, .4}, "step_100 step_25 ", 1, 0},
+        {2, "mark", true, {none, none, none, none, none, none}, "step_10 step_100 step_5 ", 1, 0}, // 6, 5, … 1
+        // Only steps that save_period divides are candidates, however good the others are; the newest stays always.
+        {1, "val:accuracy", true, {.9, .2, .8, .3, .7, .1}, "step_100 step_20 ", 10, 0},
+        {3, "val:accuracy", true, {.9, .2, .8, .3, .7, .1}, "step_10 step_100 step_20 ", 10, 0},
+        {1, NULL, true, {.9, .8, .7, .6, .5, .4}, "step_100 ", 50, 0},
+        {2, NULL, true, {.9, .8, .7, .6, .5, .4}, "step_100 step_20 ", 20, 0},
+        {-1, "val:accuracy", true, {.9, .8, .7, .6, .5, .4}, "step_10 step_100 step_20 ", 10, 0},
+        {1, "val:accuracy", true, {.9, .8, .7, .6, .5, .4}, "step_100 ", 7, 0}, // none is one
+        // The newest of all stay besides.
+        {1, "val:accuracy", true, {.9, .2, .8, .3, .7, .1}, "step_100 step_20 step_25 ", 10, 2},
+        {1, "val:accuracy", true, {.9, .8, .7, .6, .5, .4}, "step_10 step_100 step_20 step_25 ", 10, 3},
+        {-1, NULL, true, {.9, .8, .7, .6, .5, .4}, "step_10 step_100 step_20 step_25 ", 10, 2},
+        {1, NULL, true, {.9, .8, .7, .6, .5, .4}, all, 10, 99},
     };
     const int64_t steps[] = {5, 10, 15, 20, 25, 100};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
@@ -451,8 +478,12 @@ static void test_retention(void **state) {
         for (int i = 0; i < 6; i++)
             if (!checkpoint_setup_save(setup, steps[i], 6 - i, cases[c].values[i], false, &error))
                 fail_msg("%s", error.text);
-        if (!checkpoint_retain(setup->folder, cases[c].keep, cases[c].metric, cases[c].higher, &error))
-            fail_msg("%s", error.text);
+        const CheckpointRetention retention = {.save_period = cases[c].period,
+                                               .keep_top_k = cases[c].keep,
+                                               .metric = cases[c].metric,
+                                               .higher_is_better = cases[c].higher,
+                                               .ft_keep_latest_k = cases[c].latest};
+        if (!checkpoint_retain(setup->folder, &retention, &error)) fail_msg("%s", error.text);
         const char *names = checkpoint_setup_names(setup);
         if (strcmp(names, cases[c].names) != 0) fail_msg("case %zu kept %s", c, names);
         latest_is(setup, 100);
@@ -462,7 +493,7 @@ static void test_retention(void **state) {
 static void test_retention_touches_nothing_else(void **state) {
     CheckpointSetup *setup = *state;
     Error error;
-    assert_true(checkpoint_retain(checkpoint_setup_path(setup, "none"), 1, NULL, true, &error));
+    assert_true(retain(setup, "none", 1, NULL, &error));
     make_folder(setup, "outside/policy");
     write_text(setup, "outside/training_info.json", "{}");
     assert_int_equal(symlink(checkpoint_setup_path(setup, "outside"), checkpoint_setup_path(setup, "step_1")), 0);
@@ -475,17 +506,17 @@ static void test_retention_touches_nothing_else(void **state) {
     write_text(setup, "tmp_step_8", "a file");
     const char *const junk[] = {"tmp_step_x", "old_step_", "step_x", "step_10.bak", "step_007", "step_30"};
     for (size_t i = 0; i < sizeof junk / sizeof *junk; i++) make_folder(setup, junk[i]);
-    if (!checkpoint_retain(setup->folder, -1, "val:accuracy", true, &error)) fail_msg("%s", error.text);
+    if (!retain(setup, NULL, -1, "val:accuracy", &error)) fail_msg("%s", error.text);
     assert_string_equal(checkpoint_setup_names(setup),
                         "old_step_ outside step_007 step_1 step_10.bak step_2 step_3 step_30 step_x "
                         "tmp_step_x ");
-    if (!checkpoint_retain(setup->folder, 1, "val:accuracy", true, &error)) fail_msg("%s", error.text);
+    if (!retain(setup, NULL, 1, "val:accuracy", &error)) fail_msg("%s", error.text);
     assert_string_equal(checkpoint_setup_names(setup),
                         "old_step_ outside step_007 step_10.bak step_3 step_30 step_x tmp_step_x ");
     assert_true(file_exists(checkpoint_setup_path(setup, "outside/policy")));
     has_mark(setup, 3, 3);
     write_text(setup, "file", "x");
-    assert_false(checkpoint_retain(checkpoint_setup_path(setup, "file"), 1, NULL, true, &error));
+    assert_false(retain(setup, "file", 1, NULL, &error));
     says(&error, "file: not a folder");
 }
 

@@ -154,9 +154,14 @@ static void start_with_four(CheckpointSetup *setup) {
         if (!file_exists(arena_format(&setup->arena, "%s/step_%d", setup->folder, step))) saved(setup, step, 10 * step);
 }
 
+static bool retain(CheckpointSetup *setup, int64_t keep, const char *metric, Error *error) { // the lowest are the best
+    return checkpoint_retain(setup->folder,
+                             &(CheckpointRetention){.save_period = 1, .keep_top_k = keep, .metric = metric}, error);
+}
+
 static void keep_best(CheckpointSetup *setup) {
     Error error;
-    if (!checkpoint_retain(setup->folder, 1, "val:accuracy", false, &error)) _exit(1);
+    if (!retain(setup, 1, "val:accuracy", &error)) _exit(1);
 }
 
 // Whatever still bears the name step_N is whole, the best and the newest among them; a second call ends the work.
@@ -167,7 +172,7 @@ static void best_and_newest(CheckpointSetup *setup) {
             has_mark(setup, step, 10 * step);
         else
             assert_true(step == 2 || step == 3);
-    if (!checkpoint_retain(setup->folder, 1, "val:accuracy", false, &error)) fail_msg("%s", error.text);
+    if (!retain(setup, 1, "val:accuracy", &error)) fail_msg("%s", error.text);
     assert_string_equal(checkpoint_setup_names(setup), "step_1 step_4 ");
 }
 
@@ -188,7 +193,7 @@ static void test_kills_at_random_times(void **state) {
             for (int64_t step = highest + 1;; step++) {
                 Error error;
                 if (!save(setup, step, (int)step, &error) || !save(setup, step, (int)step, &error) ||
-                    !checkpoint_retain(setup->folder, 2, NULL, true, &error))
+                    !retain(setup, 2, NULL, &error))
                     _exit(1);
             }
         word = word * 1664525 + 1013904223;
@@ -359,7 +364,7 @@ static void old_new_or_first(CheckpointSetup *setup) {
     has_mark(setup, 1, 10);
     saved(setup, 2, 20);
     has_mark(setup, 2, 20);
-    if (!checkpoint_retain(setup->folder, -1, NULL, true, &error)) fail_msg("%s", error.text);
+    if (!retain(setup, -1, NULL, &error)) fail_msg("%s", error.text);
     assert_string_equal(checkpoint_setup_names(setup), "step_1 step_2 ");
 }
 

@@ -19,7 +19,10 @@ typedef struct GrpoOptions {
     int64_t val_period;                                       // 0 or less: no periodic validation
     int64_t val_start_at;                                     // no periodic validation before this step
     bool val_at_start, val_at_end;
-    int64_t max_val_samples, val_batch_size;
+    int64_t max_val_samples, val_batch_size; // questions
+    int64_t val_num_generations_per_prompt;  // samples of each
+    const char *stop_at_validation_metric;   // "accuracy", …; NULL: no early end
+    double stop_at_validation_threshold;     // NAN: none
     int64_t seed;
     bool overlong_filtering; // truncated samples take part in the baseline, not in the loss
     bool skip_reference_policy_logprobs_calculation;
@@ -67,6 +70,9 @@ typedef struct CheckpointOptions {
     int64_t keep_top_k; // -1: all (null)
     int64_t save_period;
     bool save_optimizer;
+    int64_t ft_save_period, ft_keep_latest_k; // 0: none (null)
+    const char *checkpoint_must_save_by;      // "DD:HH:MM:SS" since the start; NULL: none
+    double must_save_seconds;                 // what it says; 0: none
 } CheckpointOptions;
 
 // logger.*

@@ -151,6 +151,41 @@ static bool check_validation(const Check *check) {
     return true;
 }
 
+static bool check_early_end(const Check *check) {
+    const GrpoOptions *grpo = &check->settings->grpo;
+    const char *metric = grpo->stop_at_validation_metric;
+    if (!metric && isnan(grpo->stop_at_validation_threshold)) return true;
+    if (!metric)
+        return refuse(check, "grpo.stop_at_validation_threshold", "%g without grpo.stop_at_validation_metric",
+                      grpo->stop_at_validation_threshold);
+    if (isnan(grpo->stop_at_validation_threshold))
+        return refuse(check, "grpo.stop_at_validation_metric", "'%s' without grpo.stop_at_validation_threshold",
+                      metric);
+    if (!strcmp(metric, "pass_k") && grpo->val_num_generations_per_prompt < 2)
+        return refuse(check, "grpo.stop_at_validation_metric",
+                      "'pass_k' needs grpo.val_num_generations_per_prompt above 1");
+    if (!settings_validates(check->settings))
+        return refuse(check, "grpo.stop_at_validation_metric", "'%s', but there is no validation; see grpo.val_period",
+                      metric);
+    return true;
+}
+
+// "DD:HH:MM:SS".
+static bool check_deadline(const Check *check) {
+    CheckpointOptions *options = &check->settings->checkpointing;
+    const char *text = options->checkpoint_must_save_by;
+    unsigned days, hours, minutes, seconds;
+    int end = -1;
+    if (!text) return true;
+    bool digits = strspn(text, "0123456789:") == strlen(text);
+    if (!digits || sscanf(text, "%6u:%6u:%6u:%6u%n", &days, &hours, &minutes, &seconds, &end) != 4 || end < 0 ||
+        text[end])
+        return refuse(check, "checkpointing.checkpoint_must_save_by", "'%s' is no DD:HH:MM:SS, as 00:03:45:00", text);
+    options->must_save_seconds = 86400.0 * days + 3600.0 * hours + 60.0 * minutes + seconds;
+    return options->must_save_seconds > 0 ||
+           refuse(check, "checkpointing.checkpoint_must_save_by", "'%s' leaves no time", text);
+}
+
 static bool check_checkpoints(const Check *check) {
     const char *name = check->settings->checkpointing.metric_name;
     bool fine = !name || ((!strncmp(name, "val:", 4) || !strncmp(name, "train:", 6)) && strchr(name, ':')[1]);
@@ -162,5 +197,5 @@ bool settings_check(Settings *settings, Arena *arena, Error *error) {
     Check check = {.settings = settings, .arena = arena, .error = error};
     return check_precision(&check) && check_batches(&check) && check_loss(&check) && check_rewards(&check) &&
            check_optimizer(&check) && check_generation(&check) && check_questions(&check) && check_validation(&check) &&
-           check_checkpoints(&check);
+           check_early_end(&check) && check_deadline(&check) && check_checkpoints(&check);
 }

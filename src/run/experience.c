@@ -21,8 +21,8 @@ static void add_counts(EngineCounts *sum, const EngineCounts *part) {
     sum->pages = part->pages;
 }
 
-static bool rollout(Experience *e, Samples *samples, Trainer *t, int64_t step, int64_t position, Arena *arena,
-                    Error *error) {
+static bool rollout(Experience *e, Samples *samples, bool *complete, Trainer *t, int64_t step, int64_t position,
+                    Arena *arena, Error *error) {
     const GrpoOptions *grpo = &t->settings->grpo;
     EngineRequest *requests;
     EngineRun run = {.seed = (uint64_t)grpo->seed, .purpose = RNG_SAMPLE_TOKEN, .step = (uint32_t)step};
@@ -31,7 +31,8 @@ static bool rollout(Experience *e, Samples *samples, Trainer *t, int64_t step, i
     int64_t batch = t->task.prompts_per_batch;
     bool good = task_train_requests(&t->task, &requests, position, e->counts.gen_batches * batch,
                                     (int32_t)grpo->num_generations_per_prompt, arena, error) &&
-                trainer_rollout(t, samples, arena, requests, batch, &t->settings->generation, run, "generating", error);
+                trainer_rollout(t, samples, complete, arena, requests, batch, &t->settings->generation, run,
+                                "generating", error);
     ledger_enter(&t->ops.device.ledger, before);
     EngineCounts counts = engine_counts(t->engine);
     add_counts(&e->counts.rollout, &counts);
@@ -100,7 +101,9 @@ bool experience_collect(Experience *e, bool *complete, Trainer *t, int64_t step,
         if (*position + t->task.prompts_per_batch > experience_questions(t)) return true;
         if (e->counts.gen_batches && e->counts.gen_batches == grpo->dynamic_sampling_max_gen_batches)
             return refuse_more(e, wanted, error);
-        if (!rollout(e, &samples, t, step, *position, arena, error)) return false;
+        bool sampled;
+        if (!rollout(e, &samples, &sampled, t, step, *position, arena, error)) return false;
+        if (!sampled) return true;
         *position += t->task.prompts_per_batch;
         e->counts.gen_batches++;
         const bool *differs = score(e, &samples, t, arena);

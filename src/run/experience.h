@@ -21,8 +21,8 @@ typedef struct Experience {
 
 // Fills the experience of a step. *position is the next training question, and moves on by one batch for each rollout; the
 // draws depend on (grpo.seed, step, prompt, sample, token), and prompts are numbered through all rollouts of a step, so
-// that a step has the same bits wherever it begins. *complete is false when the questions are over before the step is full:
-// then nothing is to be trained. Refuses to go on beyond grpo.dynamic_sampling_max_gen_batches.
+// that a step has the same bits wherever it begins. *complete is false when the questions are over before the step is full,
+// or the step is abandoned (trainer_stops): then nothing is to be trained. Refuses to go on beyond grpo.dynamic_sampling_max_gen_batches.
 bool experience_collect(Experience *experience, bool *complete, Trainer *trainer, int64_t step, int64_t *position,
                         Arena *arena, Error *error);
 

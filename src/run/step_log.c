@@ -201,11 +201,13 @@ static json_t *step_metrics(const StepReport *r, const AnswerStats *a, const Tra
     return line;
 }
 
-static json_t *validation_metrics(const Validation *v, int64_t step) {
+static json_t *validation_metrics(const Validation *v, int64_t step, const Trainer *t) {
     json_t *line = json_object();
     json_object_set_new(line, "step", json_integer(step));
     put(line, "validation/accuracy", v->accuracy);
+    if (t->settings->grpo.val_num_generations_per_prompt > 1) put(line, "validation/pass_k", v->pass_k);
     put(line, "validation/avg_length", v->avg_length);
+    put(line, "validation/unscored_samples", (double)v->unscored);
     put(line, "timing/validation/total_validation_time", v->seconds);
     return line;
 }
@@ -229,7 +231,7 @@ bool step_log_metric(double *value, const char *metric_name, const StepReport *r
     bool validation = !strncmp(metric_name, "val:", 4);
     const char *group = validation ? "validation/" : "train/", *name = strchr(metric_name, ':') + 1;
     AnswerStats a = answer_stats(r);
-    json_t *metrics = validation ? validation_metrics(&r->validation, r->step) : step_metrics(r, &a, t);
+    json_t *metrics = validation ? validation_metrics(&r->validation, r->step, t) : step_metrics(r, &a, t);
     Arena arena = {0};
     const json_t *found = json_object_get(metrics, arena_format(&arena, "%s%s", group, name));
     bool there = json_is_number(found) && (!validation || r->validation.done);
@@ -259,11 +261,17 @@ bool step_log_write(const StepReport *r, const Trainer *t, double seconds_left, 
 
 bool step_log_validation(const Validation *v, int64_t step, const Trainer *t, Error *error) {
     if (!v->done) return true;
-    json_t *line = validation_metrics(v, step);
+    json_t *line = validation_metrics(v, step, t);
     bool good = append(line, step, t, error);
     json_decref(line);
-    log_info("  validation at step %lld: accuracy %.4f on %lld held-out questions, average length %.1f, %.1f s",
-             (long long)step, v->accuracy, (long long)v->samples, v->avg_length, v->seconds);
+    char pass[64] = "";
+    long long k = t->settings->grpo.val_num_generations_per_prompt;
+    if (k > 1) snprintf(pass, sizeof pass, " (pass@%lld %.4f)", k, v->pass_k);
+    log_info("  validation at step %lld: accuracy %.4f%s on %lld held-out questions, average length %.1f, %.1f s",
+             (long long)step, v->accuracy, pass, (long long)v->questions, v->avg_length, v->seconds);
+    if (v->unscored)
+        log_warn("validation at step %lld: %lld of %lld samples could not be scored and do not count", (long long)step,
+                 (long long)v->unscored, (long long)v->samples);
     return good;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/stop_signal.h"
 #include "config/explain.h"
 #include "run/environment.h"
 #include "run/grpo.h"
@@ -53,11 +54,15 @@ static bool run_train(Arguments *arguments, Error *error) {
         if (command_switch(arguments, "--verbose")) log_set_level(LOG_VERBOSE);
         settings_log_notes(settings);
         good = lock_run(locks, settings, error) && trainer_open(&trainer, settings, error) &&
-               write_config(settings, error) && environment_write(&trainer, error) && grpo_train(&trainer, error);
+               write_config(settings, error) && environment_write(&trainer, error);
+        if (good) stop_signal_catch(); // until here nothing would be lost
+        good = good && grpo_train(&trainer, error);
     }
+    bool stopped = trainer.stopped;
     trainer_close(&trainer);
     for (int i = 0; i < 2; i++) file_unlock(&locks[i]);
     arena_close(&arena);
+    if (stopped) stop_signal_obey();
     return good;
 }
 

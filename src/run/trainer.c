@@ -1,23 +1,18 @@
 #include "run/trainer.h"
 
+#include "base/int64.h"
 #include "base/log.h"
+#include "base/stop_signal.h"
 
 #include <string.h>
-
-static int64_t larger(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
 
 // No more seats, and pages for them, than the answers of a step or of a validation take.
 static GenerationOptions engine_options(const Settings *s) {
     GenerationOptions options = s->generation;
     int64_t answers = settings_prompts_per_batch(s) * s->grpo.num_generations_per_prompt; // at most 1e18
-    if (settings_validates(s)) answers = larger(answers, s->grpo.val_batch_size);
-    options.max_sequences = smaller(options.max_sequences, answers);
+    if (settings_validates(s))
+        answers = int64_larger(answers, s->grpo.val_batch_size * s->grpo.val_num_generations_per_prompt);
+    options.max_sequences = int64_smaller(options.max_sequences, answers);
     return options;
 }
 
@@ -29,7 +24,7 @@ static bool open_policies(Trainer *t, Error *error) {
     if (positions > architecture->max_positions)
         return error_set(error, "policy.max_total_sequence_length: %lld, but the model was made for %lld positions",
                          (long long)positions, (long long)architecture->max_positions);
-    int64_t rows = larger(s->generation.prefill_chunk, engine_options(s).max_sequences);
+    int64_t rows = int64_larger(s->generation.prefill_chunk, engine_options(s).max_sequences);
     t->has_reference = loss_needs_reference(&s->loss_fn) || advantage_needs_reference(&s->adv_estimator, &s->loss_fn);
     shard_open(&t->shards, &t->ops, t->model.parameters);
     walk_open(&t->walk, &t->ops, architecture, &t->shards,
@@ -47,7 +42,7 @@ static bool open_policies(Trainer *t, Error *error) {
 }
 
 bool trainer_open(Trainer *t, const Settings *settings, Error *error) {
-    *t = (Trainer){.settings = settings};
+    *t = (Trainer){.settings = settings, .started = log_seconds()};
     const PolicyOptions *policy = &settings->policy;
     if (!ops_open(&t->ops, (OpsOptions){.threads = (int)settings->whet.threads}, error) ||
         !loaded_model_open(&t->model, policy->model_name, policy->tokenizer_name, policy->chat_template,
@@ -107,8 +102,17 @@ static void say_lost(const Samples *samples, const char *label) {
                  (long long)(samples->offset[first + 1] - samples->offset[first] - samples->prompt_length[first]));
 }
 
-bool trainer_rollout(Trainer *t, Samples *samples, Arena *arena, const EngineRequest *requests, int64_t count,
-                     const GenerationOptions *options, EngineRun run, const char *label, Error *error) {
+bool trainer_stops(Trainer *t) {
+    int number = stop_signal_taken();
+    if (number && !t->stop_said)
+        log_info("%s: the step under way is %s; the next signal ends the run at once", stop_signal_name(number),
+                 t->committed ? "finished first" : "abandoned");
+    t->stop_said = number;
+    return number && !t->committed;
+}
+
+bool trainer_rollout(Trainer *t, Samples *samples, bool *complete, Arena *arena, const EngineRequest *requests,
+                     int64_t count, const GenerationOptions *options, EngineRun run, const char *label, Error *error) {
     int64_t total = 0;
     for (int64_t i = 0; i < count; i++) total += requests[i].samples;
     engine_set_sampling(t->engine, options);
@@ -116,11 +120,12 @@ bool trainer_rollout(Trainer *t, Samples *samples, Arena *arena, const EngineReq
     // Answers end at any time: a finished one counts as its limit, and until answers finish the drawn tokens count.
     Progress progress;
     progress_begin(&progress, label, total * options->max_new_tokens);
-    while (engine_step(t->engine)) {
+    for (*complete = true; *complete && engine_step(t->engine); *complete = !trainer_stops(t)) {
         EngineCounts counts = engine_counts(t->engine);
-        progress_update(&progress, larger(counts.answer_tokens, counts.finished * options->max_new_tokens));
+        progress_update(&progress, int64_larger(counts.answer_tokens, counts.finished * options->max_new_tokens));
     }
     progress_end(&progress);
+    if (!*complete) return true;
     engine_collect(t->engine, samples, arena);
     say_lost(samples, label);
     decode_answers(t, samples, arena);

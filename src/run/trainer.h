@@ -21,6 +21,12 @@ typedef struct Trainer {
     Task task;
     char model_digest[33];
     Tensorboard board; // closed unless logger.tensorboard_enabled
+    double started;    // log_seconds at trainer_open
+    // A step is abandoned when a signal asks the run to stop (base/stop_signal.h), until its first optimizer step: from then
+    // on it is finished first, validation and checkpoint included.
+    bool committed;
+    bool stop_said; // what becomes of the step
+    bool stopped;   // the run ended by the signal
 } Trainer;
 
 // Opens all, with the weights of policy.model_name in shards and reference. The rollout's weights are not loaded yet.
@@ -30,6 +36,10 @@ void trainer_close(Trainer *trainer); // accepts a half-opened one
 // Hands the masters over to the rollout, unit by unit, in the compute dtype.
 void trainer_refit(Trainer *trainer);
 
-// Samples `samples` answers to each request under the given options; the Samples' texts are decoded too.
-bool trainer_rollout(Trainer *trainer, Samples *samples, Arena *arena, const EngineRequest *requests, int64_t count,
-                     const GenerationOptions *options, EngineRun run, const char *label, Error *error);
+// Whether the step under way is to be abandoned now. Says once what a signal has led to.
+bool trainer_stops(Trainer *trainer);
+
+// Samples `samples` answers to each request under the given options; the Samples' texts are decoded too. *complete is false,
+// and the samples are undefined, when the step was abandoned.
+bool trainer_rollout(Trainer *trainer, Samples *samples, bool *complete, Arena *arena, const EngineRequest *requests,
+                     int64_t count, const GenerationOptions *options, EngineRun run, const char *label, Error *error);

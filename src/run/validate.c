@@ -1,16 +1,18 @@
 #include "run/validate.h"
 
 #include "base/file.h"
+#include "base/int64.h"
 #include "base/jsonio.h"
 #include "base/log.h"
 
-#include <string.h>
+#include <math.h>
 
-static void record(StrBuf *lines, const Task *task, const Samples *samples, int64_t b) {
+static void record(StrBuf *lines, const Task *task, const Samples *samples, int64_t b, int64_t sample) {
     json_t *line = json_object();
     json_object_set_new(line, "idx", json_integer(samples->question[b]));
     json_object_set_new(line, "content", task_messages(task, true, samples->question[b], samples->text[b]));
-    json_object_set_new(line, "rewards", jsonio_real((double)samples->reward[b]));
+    json_object_set_new(line, "sample", json_integer(sample));
+    json_object_set_new(line, "rewards", samples->valid[b] ? jsonio_real((double)samples->reward[b]) : json_null());
     json_object_set_new(line, "length",
                         json_integer(samples->offset[b + 1] - samples->offset[b] - samples->prompt_length[b]));
     json_object_set_new(line, "finish_reason", json_string(samples_finish_name(samples->finish[b])));
@@ -23,40 +25,76 @@ static void print_sample(const Task *task, const Samples *samples, int64_t b, Ar
              samples->text[b]);
 }
 
-bool validate_policy(Validation *validation, Trainer *t, int64_t step, Error *error) {
+static double mean(double sum, int64_t count) {
+    return count ? sum / (double)count : (double)NAN;
+}
+
+// Sums over the samples so far.
+typedef struct Tally {
+    double rewards, tokens;
+    int64_t samples, scored, questions, asked, passed; // questions: with a sample that could be scored
+    int64_t printed;
+} Tally;
+
+// The samples of one question, first..first+count-1.
+static void count_question(Tally *tally, const Samples *samples, int64_t first, int64_t count) {
+    bool scored = false, passed = false;
+    for (int64_t b = first; b < first + count; b++) {
+        tally->samples++;
+        tally->tokens += (double)(samples->offset[b + 1] - samples->offset[b] - samples->prompt_length[b]);
+        if (samples->valid[b] == 0) continue;
+        tally->scored++, tally->rewards += (double)samples->reward[b];
+        scored = true, passed |= samples->reward[b] > 0;
+    }
+    tally->asked++, tally->questions += scored, tally->passed += passed;
+}
+
+// Asks questions first..first+count-1. *complete is false when the validation is abandoned.
+static bool ask(Tally *tally, StrBuf *lines, bool *complete, Trainer *t, int64_t first, int64_t count, Arena *arena,
+                Error *error) {
     const Settings *s = t->settings;
-    int64_t total =
-        s->grpo.max_val_samples < t->task.validation_count ? s->grpo.max_val_samples : t->task.validation_count;
-    double started = log_seconds(), rewards = 0, tokens = 0;
+    int64_t k = s->grpo.val_num_generations_per_prompt;
+    EngineRequest *requests;
+    Samples samples;
+    EngineRun run = {.seed = (uint64_t)s->grpo.seed, .purpose = RNG_VALIDATE_TOKEN};
+    if (!task_validation_requests(&t->task, &requests, first, count, (int32_t)k, arena, error) ||
+        !trainer_rollout(t, &samples, complete, arena, requests, count, &s->val_generation, run, "validating", error))
+        return false;
+    if (!*complete) return true;
+    task_reward(&t->task, &samples, true, arena);
+    for (int64_t q = 0; q < count; q++) count_question(tally, &samples, q * k, k);
+    for (int64_t b = 0; b < samples.count; b++) {
+        record(lines, &t->task, &samples, b, b % k);
+        if (tally->printed++ < s->logger.num_val_samples_to_print) print_sample(&t->task, &samples, b, arena);
+    }
+    return true;
+}
+
+bool validate_policy(Validation *validation, Trainer *t, int64_t step, Error *error) {
+    const GrpoOptions *grpo = &t->settings->grpo;
+    int64_t total = int64_smaller(grpo->max_val_samples, t->task.validation_count);
+    double started = log_seconds();
     MemoryPhase before = ledger_enter(&t->ops.device.ledger, PHASE_VALIDATE);
     StrBuf lines = {0};
     Arena arena = {0};
-    bool good = true;
-    int64_t answers = 0, printed = 0;
-    for (int64_t first = 0; good && first < total; first += s->grpo.val_batch_size) {
-        int64_t count = total - first < s->grpo.val_batch_size ? total - first : s->grpo.val_batch_size;
-        EngineRequest *requests;
-        Samples samples;
-        EngineRun run = {.seed = (uint64_t)s->grpo.seed, .purpose = RNG_VALIDATE_TOKEN};
-        good = task_validation_requests(&t->task, &requests, first, count, 1, &arena, error) &&
-               trainer_rollout(t, &samples, &arena, requests, count, &s->val_generation, run, "validating", error);
-        if (!good) break;
-        task_reward(&t->task, &samples, true, &arena);
-        for (int64_t b = 0; b < samples.count; b++, answers++) {
-            rewards += (double)samples.reward[b];
-            tokens += (double)(samples.offset[b + 1] - samples.offset[b] - samples.prompt_length[b]);
-            record(&lines, &t->task, &samples, b);
-            if (printed++ < s->logger.num_val_samples_to_print) print_sample(&t->task, &samples, b, &arena);
-        }
+    Tally tally = {0};
+    bool good = true, complete = true;
+    for (int64_t first = 0; good && complete && first < total; first += grpo->val_batch_size) {
+        int64_t count = int64_smaller(total - first, grpo->val_batch_size);
+        good = ask(&tally, &lines, &complete, t, first, count, &arena, error);
         arena_reset(&arena);
     }
-    if (good) {
+    if (good && complete) {
         *validation = (Validation){.done = true,
-                                   .accuracy = rewards / (double)answers,
-                                   .avg_length = tokens / (double)answers,
+                                   .accuracy = mean(tally.rewards, tally.scored),
+                                   .pass_k = mean((double)tally.passed, tally.questions),
+                                   .avg_length = mean(tally.tokens, tally.samples),
                                    .seconds = log_seconds() - started,
-                                   .samples = answers};
-        const char *path = arena_format(&arena, "%s/val_data_step%lld.jsonl", s->logger.log_dir, (long long)step);
+                                   .questions = tally.asked,
+                                   .samples = tally.samples,
+                                   .unscored = tally.samples - tally.scored};
+        const char *path =
+            arena_format(&arena, "%s/val_data_step%lld.jsonl", t->settings->logger.log_dir, (long long)step);
         good = file_write(path, lines.text, lines.length, error);
     }
     ledger_enter(&t->ops.device.ledger, before);

@@ -3,13 +3,15 @@
 #include "run/trainer.h"
 
 typedef struct Validation {
-    bool done;
-    double accuracy;   // mean reward
+    bool done;         // false: none, or abandoned (trainer_stops)
+    double accuracy;   // mean reward of the samples that could be scored; NAN: none could
+    double pass_k;     // share of the questions of which any of the k samples has a reward above 0
     double avg_length; // tokens of an answer
     double seconds;
-    int64_t samples;
+    int64_t questions, samples, unscored;
 } Validation;
 
-// Asks the first grpo.max_val_samples held-out questions in batches of val_batch_size and writes
-// log_dir/val_data_step<N>.jsonl. Draws depend on (seed, question) and not on the step, so equal weights give equal records.
+// Asks the first grpo.max_val_samples held-out questions, grpo.val_num_generations_per_prompt times each, in batches of
+// val_batch_size questions of which the last may be smaller, and writes log_dir/val_data_step<N>.jsonl: reward null where a
+// sample could not be scored. Draws depend on (seed, question, sample) and not on the step, so equal weights give equal records.
 bool validate_policy(Validation *validation, Trainer *trainer, int64_t step, Error *error);

@@ -309,18 +309,26 @@ static bool remove_step(const char *folder, int64_t step, Arena *arena, Error *e
            file_remove_tree(old, error);
 }
 
-bool checkpoint_retain(const char *folder, int64_t keep, const char *metric, bool higher_is_better, Error *error) {
+// Whether the i-th of the checkpoints stays, by its worth: NAN for what is no candidate.
+static bool stays(const double *worth, int64_t i, int64_t count, const CheckpointRetention *retention) {
+    int64_t better = 0;
+    if (i == count - 1 || count - i <= retention->ft_keep_latest_k) return true;
+    if (isnan(worth[i]) || retention->keep_top_k < 0) return !isnan(worth[i]);
+    for (int64_t j = 0; j < count; j++) better += worth[j] > worth[i] || (worth[j] == worth[i] && j > i);
+    return better < retention->keep_top_k;
+}
+
+bool checkpoint_retain(const char *folder, const CheckpointRetention *retention, Error *error) {
     Arena arena = {0};
     int64_t *steps = NULL, count = list_steps(&steps, folder, &arena, error);
-    bool good = count >= 0 && remove_leftovers(folder, &arena, error);
+    bool good = count >= 0 && remove_leftovers(folder, &arena, error), higher = retention->higher_is_better;
     double *worth = arena_array(&arena, double, count > 0 ? count : 1);
-    for (int64_t i = 0; i < count; i++)
-        worth[i] = metric ? metric_of(folder, steps[i], metric, higher_is_better, &arena) : (double)i;
-    for (int64_t i = 0; good && keep >= 0 && i < count - 1; i++) { // the newest stays always
-        int64_t better = 0;
-        for (int64_t j = 0; j < count; j++) better += worth[j] > worth[i] || (worth[j] == worth[i] && j > i);
-        if (better >= keep) good = remove_step(folder, steps[i], &arena, error);
+    for (int64_t i = 0; i < count; i++) {
+        worth[i] = retention->metric ? metric_of(folder, steps[i], retention->metric, higher, &arena) : (double)i;
+        if (steps[i] % retention->save_period) worth[i] = (double)NAN;
     }
+    for (int64_t i = 0; good && i < count; i++)
+        if (!stays(worth, i, count, retention)) good = remove_step(folder, steps[i], &arena, error);
     arena_close(&arena);
     return good;
 }

@@ -39,6 +39,14 @@ bool checkpoint_check_weights(const json_t *info, const char *place, Error *erro
 // saved, moments and step stay as they are and *optimizer is false.
 bool checkpoint_load(Shards *shards, const char *folder, int64_t step, json_t **info, bool *optimizer, Error *error);
 
-// Keeps the newest checkpoint, and the keep best by info[metric] (missing: worst; ties: newer first); metric NULL: the newest
-// keep. keep < 0: all. Removes the others and leftovers (tmp_step_N, old_step_N) of what was stopped.
-bool checkpoint_retain(const char *folder, int64_t keep, const char *metric, bool higher_is_better, Error *error);
+typedef struct CheckpointRetention {
+    int64_t save_period; // steps that it divides are candidates
+    int64_t keep_top_k;  // candidates that stay; below 0: all
+    const char *metric;  // those with the best info[metric] (missing: worst; ties: newer first); NULL: the newest
+    bool higher_is_better;
+    int64_t ft_keep_latest_k; // so many of the newest of all stay besides
+} CheckpointRetention;
+
+// Removes the checkpoints that do not stay by these rules, but never the newest, and leftovers (tmp_step_N, old_step_N) of
+// what was stopped.
+bool checkpoint_retain(const char *folder, const CheckpointRetention *retention, Error *error);

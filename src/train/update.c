@@ -1,5 +1,7 @@
 #include "train/update.h"
 
+#include "base/stop_signal.h"
+
 #include <math.h>
 
 // Host columns of a micro-batch's loss rows, picked from the batch; log-probs and gradients are filled chunk by chunk.
@@ -226,7 +228,7 @@ static MicroBatches cut(const TrainBatch *batch, const BatchingOptions *options,
     return cuts;
 }
 
-void update_policy(UpdateResult *result, Walk *walk, const TrainBatch *batch, const LossOptions *loss,
+bool update_policy(UpdateResult *result, Walk *walk, const TrainBatch *batch, const LossOptions *loss,
                    const UpdateOptions *options, Progress *progress, int64_t *done) {
     Ledger *ledger = &walk->ops->device.ledger;
     Arena arena = {0}, lists = {0};
@@ -240,7 +242,8 @@ void update_policy(UpdateResult *result, Walk *walk, const TrainBatch *batch, co
     MemoryPhase before = ledger_enter(ledger, PHASE_FORWARD);
     walk_begin(walk, batch->ids + batch->offset[0], batch->offset[batch->count] - batch->offset[0]);
     MicroBatches cuts = cut(batch, &options->batching, &lists);
-    for (int64_t m = 0; m < cuts.count; m++) {
+    bool stopped = false;
+    for (int64_t m = 0; m < cuts.count && !stopped; m++) {
         int64_t count = cuts.first[m + 1] - cuts.first[m];
         MicroBatch micro = batch_micro_of(batch, cuts.sequences + cuts.first[m], count, &arena);
         if (micro.loss_count) {
@@ -261,6 +264,7 @@ void update_policy(UpdateResult *result, Walk *walk, const TrainBatch *batch, co
         arena_reset(&arena);
         if (done) *done += count;
         if (progress && done) progress_update(progress, *done);
+        stopped = options->may_stop && stop_signal_taken();
     }
     arena_close(&lists);
     walk_end(walk);
@@ -270,10 +274,11 @@ void update_policy(UpdateResult *result, Walk *walk, const TrainBatch *batch, co
     result->grad_norm = shard_gradient_norm(walk->shards) / (double)scale;
     // A NaN or infinite norm would spoil every weight at once: the step is left out and reported.
     result->nonfinite_gradients = !isfinite(result->grad_norm);
-    if (!result->nonfinite_gradients)
+    if (!result->nonfinite_gradients && !stopped)
         shard_update(walk->shards, &options->optimizer, options->lr,
                      optimizer_clip_factor(result->grad_norm, options->optimizer.max_grad_norm) / (double)scale);
     shard_gradients_close(walk->shards);
     ledger_enter(ledger, before);
     arena_close(&arena);
+    return !stopped;
 }

@@ -15,8 +15,9 @@ typedef struct UpdateOptions {
     int64_t head_chunk;       // loss rows whose logits exist at a time (policy.logprob_chunk_size)
     SoftmaxFilter filter;     // as in sampling
     OptimizerOptions optimizer;
-    double lr; // of this step
-    bool nll;  // supervised fine-tuning: −log p instead of the policy-gradient loss
+    double lr;     // of this step
+    bool may_stop; // look between micro-batches whether a signal came (base/stop_signal.h)
+    bool nll;      // supervised fine-tuning: −log p instead of the policy-gradient loss
 } UpdateOptions;
 
 typedef struct UpdateResult {
@@ -31,8 +32,9 @@ typedef struct UpdateResult {
     int64_t nonfinite_gradients; // 1 when the norm was not finite; the step was then skipped
 } UpdateResult;
 
-// done, when not NULL, is advanced by each micro-batch's sequences.
-void update_policy(UpdateResult *result, Walk *walk, const TrainBatch *batch, const LossOptions *loss,
+// done, when not NULL, is advanced by each micro-batch's sequences. False when it stopped for a signal: weights and moments are
+// as before, *result is undefined.
+bool update_policy(UpdateResult *result, Walk *walk, const TrainBatch *batch, const LossOptions *loss,
                    const UpdateOptions *options, Progress *progress, int64_t *done);
 
 // What several optimizer steps of one rollout come to, as NeMo-RL reports it: update_add each to a result that began as

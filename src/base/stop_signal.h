@@ -1,0 +1,8 @@
+// SIGINT (Ctrl-C) and SIGTERM as a wish to stop: the first is noted, and asked for between pieces of work; the next one ends
+// the program at once.
+#pragma once
+
+void stop_signal_catch(void); // from now on; a SIGINT that is ignored, as in a shell's background, stays so
+int stop_signal_taken(void);  // SIGINT or SIGTERM once it came, else 0
+const char *stop_signal_name(int number);
+void stop_signal_obey(void); // ends the program by the signal that came (shells: status 130, 143); else returns
