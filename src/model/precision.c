@@ -31,6 +31,7 @@ bool precision_parse_output(DType *output, const char *key, const char *text, DT
 }
 
 bool precision_parse_compute(DType *compute, const char *key, const char *text, Error *error) {
+    if (!text) text = "null";
     if (!strcmp(text, "float32"))
         *compute = DTYPE_F32;
     else if (!strcmp(text, "bfloat16"))

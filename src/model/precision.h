@@ -13,5 +13,5 @@ typedef struct PrecisionPolicy {
 // surrounding blanks allowed; NULL = float32. Refuses anything else, naming key (as the user wrote it), value and choices.
 bool precision_parse_output(DType *output, const char *key, const char *text, DType compute, Error *error);
 
-// Parses policy.precision: float32, bfloat16, float16.
+// Parses policy.precision: float32, bfloat16, float16; nothing else, NULL neither.
 bool precision_parse_compute(DType *compute, const char *key, const char *text, Error *error);
