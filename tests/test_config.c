@@ -112,6 +112,8 @@ static void test_defaults_follow(void **state) {
     assert_true(s->val_generation.temperature == 0.7);
     assert_int_equal(s->val_generation.max_new_tokens, 100);
     assert_string_equal(settings_origin(s, &arena, "grpo.seed"), "override grpo.seed=7");
+    char *bare = "policy.tokenizer.chat_template=null";
+    expect_in(load_with(TASK, 1, &bare)->policy.chat_template, "{{ message.content }}");
     char *over_null = "policy.optimizer={kwargs: {lr: 1e-3}}";
     s = load_with("policy: {optimizer: null}\n" TASK, 1, &over_null);
     assert_true(s->optimizer.lr == 1e-3 && s->optimizer.beta2 == 0.999 && s->optimizer.weight_decay == 0.01);

@@ -194,6 +194,8 @@ static bool check_checkpoints(const Check *check) {
 }
 
 bool settings_check(Settings *settings, Arena *arena, Error *error) {
+    if (!settings->policy.chat_template)
+        settings->policy.chat_template = "{% for message in messages %}{{ message.content }}{% endfor %}";
     Check check = {.settings = settings, .arena = arena, .error = error};
     return check_precision(&check) && check_batches(&check) && check_loss(&check) && check_rewards(&check) &&
            check_optimizer(&check) && check_generation(&check) && check_questions(&check) && check_validation(&check) &&

@@ -245,10 +245,10 @@ const Setting settings_table[] = {
     TEXT("policy.model_name", policy.model_name, "Qwen/Qwen2.5-1.5B",
          "Folder or GGUF file of the model, or ORG/NAME of the hub in the cache (`whet pull`)."),
     TEXT("policy.tokenizer.name", policy.tokenizer_name, "${policy.model_name}", "Where the tokenizer comes from."),
-    TEXT("policy.tokenizer.chat_template", policy.chat_template, "default",
-         "default: the model's own chat template; else the name of one of several, a path ending in .jinja, or the "
-         "template "
-         "itself."),
+    TEXT_OR_NULL(
+        "policy.tokenizer.chat_template", policy.chat_template, "default",
+        "default: the model's own chat template; null: the texts of the messages alone; else the name of one of "
+        "several, a path ending in .jinja, or the template itself."),
     {.key = "policy.tokenizer.chat_template_kwargs",
      .type = SETTING_MAPPING,
      .offset = offsetof(Settings, policy.chat_template_kwargs),
