@@ -99,11 +99,6 @@ static const char *file_behind(char line[4352], uintptr_t address) {
     return "";
 }
 
-static void say(const char *text) {
-    size_t left = strlen(text);
-    for (ssize_t n; left && (n = write(STDERR_FILENO, text, left)) > 0; left -= (size_t)n) text += n;
-}
-
 static void map_lost(int number, siginfo_t *info, void *context) {
     static atomic_flag told = ATOMIC_FLAG_INIT; // by another thread: it ends the program
     (void)context;
@@ -115,10 +110,14 @@ static void map_lost(int number, siginfo_t *info, void *context) {
         raise(number);
         return;
     }
-    say("whet:");
-    say(name);
-    say(": was cut short or cannot be read any more, while it was in use\n");
-    _exit(1);
+    static const char before[] = "whet:",
+                      behind[] = ": was cut short or cannot be read any more, while it was in use\n";
+    char text[sizeof line + sizeof before + sizeof behind]; // one line, one write
+    size_t length = strlen(name), at = sizeof before - 1;
+    memcpy(text, before, at);
+    memcpy(text + at, name, length);
+    memcpy(text + at + length, behind, sizeof behind - 1);
+    _exit(write(STDERR_FILENO, text, at + length + sizeof behind - 1) < 0 ? 2 : 1);
 }
 
 void file_guard_maps(void) {

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+int LLVMFuzzerInitialize(int *count, char ***words);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static Tokenizer *tokenizer;
@@ -34,12 +35,19 @@ static bool comes_back(const char *text, size_t size) {
     return true;
 }
 
+// Before the first input, whose time is counted.
+int LLVMFuzzerInitialize(int *count, char ***words) {
+    Error error = {{0}};
+    (void)count, (void)words;
+    if (!open_tokenizer(&error)) error_abort(__FILE__, __LINE__, "open_tokenizer", "%s", error.text);
+    return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     Error error = {{0}};
     TokenList ids = {0};
     StrBuf back = {0};
     const char *text = (const char *)data;
-    if (!tokenizer && !open_tokenizer(&error)) error_abort(__FILE__, __LINE__, "tokenizer", "%s", error.text);
     bool good = tokenizer_encode(tokenizer, &ids, text, size, false, &error);
     CHECK(good, "%s", error.text);
     tokenizer_decode(tokenizer, &back, ids.ids, ids.count, false);

@@ -3,6 +3,7 @@
 #include "fuzz/fuzz_files.h"
 #include "run/inputs.h"
 
+int LLVMFuzzerInitialize(int *count, char ***words);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const Architecture architecture = {.vocab_size = 49152, .max_positions = 2048};
@@ -19,9 +20,16 @@ static bool open_model(Error *error) {
     return good;
 }
 
+// Before the first input, whose time is counted.
+int LLVMFuzzerInitialize(int *count, char ***words) {
+    Error error = {{0}};
+    (void)count, (void)words;
+    if (!open_model(&error)) error_abort(__FILE__, __LINE__, "open_model", "%s", error.text);
+    return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     Error error = {{0}};
-    if (!model.chat && !open_model(&error)) error_abort(__FILE__, __LINE__, "model", "%s", error.text);
     fuzz_files_forget();
     fuzz_files_add("fuzz/x.jsonl", data, size);
     for (int way = 0; way < 4; way++) { // JSONL and plain lines, as texts and as chats
