@@ -153,4 +153,4 @@ clean:
 	rm -rf $(BUILD)
 
 .PHONY: fuzz fuzz-targets ulp bench-gemm bench-step all test tests fixtures layers banned format format-check clean
--include $(OBJECTS:.o=.d) $(TESTS:=.d) $(FUZZ_OBJECTS:.o=.d) $(HELPERS:.o=.d) $(FIXTURE_OBJECTS:.o=.d)
+-include $(OBJECTS:.o=.d) $(TESTS:=.d) $(BENCHES:=.d) $(FUZZ_OBJECTS:.o=.d) $(HELPERS:.o=.d) $(FIXTURE_OBJECTS:.o=.d)

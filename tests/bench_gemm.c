@@ -1,6 +1,7 @@
 // Speed of linear layers at the shapes of SmolLM2-135M and Qwen2.5-1.5B, as a share of what this machine can do: fused
 // multiply-adds in registers, and, for few rows, reading the packed weights from memory. Both are measured again and again
-// between the calls, for a machine's clock and its memory are not the same from one moment to the next; a share is the median.
+// between the calls, for a machine's clock and its memory are not the same from one moment to the next: a share is the
+// median, over the calls, of the call's speed by the best of the machine's before and after it.
 // usage: bench_gemm [isa=avx2] [threads=N] [dtype=bfloat16] [only="LAYER DIRECTION"] [seconds=0.3] [clock=cpu]
 // clock=cpu counts the threads' own time instead of the wall's: on a machine that is busy with other work.
 #include "base/log.h"
@@ -31,21 +32,23 @@ static double now(const Machine *machine) {
     return ((double)spent.tv_sec + 1e-9 * (double)spent.tv_nsec) / team_size(machine->ops.team);
 }
 
+enum { PEAK_REPEATS = 12500, PEAK_TASKS_A_THREAD = 8 };
+
 static void peak_task(void *context, int64_t index, int worker) {
     (void)index, (void)worker;
     float out[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     const Machine *machine = context;
-    machine->ops.kernels->gemm_peak(out, 100000);
+    machine->ops.kernels->gemm_peak(out, PEAK_REPEATS);
 }
 
 // Multiply-adds of all threads at this moment, in GFLOP/s.
 static double peak_flops(Machine *machine) {
     float out[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    int threads = team_size(machine->ops.team);
-    double operations = machine->ops.kernels->gemm_peak(out, 0) + 100000 * machine->ops.kernels->gemm_peak(out, 1);
+    int tasks = team_size(machine->ops.team) * PEAK_TASKS_A_THREAD;
+    double operations = PEAK_REPEATS * machine->ops.kernels->gemm_peak(out, 1);
     double begin = now(machine);
-    team_run(machine->ops.team, threads, peak_task, machine);
-    return operations * threads / (now(machine) - begin) * 1e-9;
+    team_run(machine->ops.team, tasks, peak_task, machine);
+    return operations * tasks / (now(machine) - begin) * 1e-9;
 }
 
 // More than any cache holds.
@@ -150,8 +153,8 @@ static void measure(Machine *machine, Layer *layer, Direction direction, int64_t
         double begin = now(machine);
         for (int i = 0; i < calls; i++) run_once(machine, direction, layer, &copy, &x, &y, &dw);
         seconds[rounds] = (now(machine) - begin) / calls;
-        flops = (flops + peak_flops(machine)) / 2;
-        if (few) bytes = (bytes + peak_bytes(machine)) / 2;
+        flops = fmax(flops, peak_flops(machine));
+        if (few) bytes = fmax(bytes, peak_bytes(machine));
         flops_share[rounds] = operations / seconds[rounds] / flops;
         bytes_share[rounds] = gigabytes / seconds[rounds] / bytes;
     }

@@ -4,9 +4,11 @@
 #include "ops/ops.h"
 
 enum {
-    GEMM_STRIP = 16,            // lines whose fp32 numbers fill one cache line at each k
-    GEMM_PANEL = 32,            // lines that linear_pack lays side by side: two strips
-    GEMM_GROUP_FLOATS = 1 << 16 // of B that a task packs for itself at a time
+    GEMM_STRIP = 16,             // lines whose fp32 numbers fill one cache line at each k
+    GEMM_PANEL = 32,             // lines that linear_pack lays side by side: two strips
+    GEMM_TILE_ROWS = 14,         // most rows of a tile
+    GEMM_TILE_FLOATS = 14 * 640, // of A that a task packs for itself at a time: a tile, in the first cache
+    GEMM_GROUP_FLOATS = 3 << 16  // of B that a task packs for itself: a group of panels, in the second cache
 };
 
 typedef enum GemmOrder {
@@ -43,7 +45,7 @@ typedef struct Gemm {
 } Gemm;
 
 void gemm_run(Ops *ops, const Gemm *gemm);
-Tensor gemm_scratch(Device *device); // memory of the packed blocks, for ops_open
+Tensor gemm_scratch(Device *device); // memory of chains that wait, for ops_open
 
 // What suits an instruction set.
 typedef struct GemmSizes {
@@ -53,29 +55,11 @@ typedef struct GemmSizes {
     int64_t k_block;     // most k of a round, a multiple of 16
 } GemmSizes;
 
-// How m rows are cut into tiles: as few as tiles of at most `most` rows allow, as even as possible.
-static inline int64_t gemm_tiles(int64_t m, int64_t most) {
-    return (m + most - 1) / most;
+// Where the part of so many parts begins that `count` things are cut into, as even as possible.
+static inline int64_t gemm_part(int64_t count, int64_t parts, int64_t part) {
+    int64_t size = count / parts, larger = count % parts;
+    return part * size + (part < larger ? part : larger);
 }
-static inline int64_t gemm_tile_start(int64_t m, int64_t tiles, int64_t tile) {
-    int64_t rows = m / tiles, larger = m % tiles;
-    return tile * rows + (tile < larger ? tile : larger);
-}
-
-// The packed tile of A that starts at row s: element (row, k) is at s·depth + k/16·16·rows + row·16 + k%16, with the block's
-// k rounded up to a multiple of 16 as depth. So rows that are contiguous in k are copied 16 numbers at a time.
-static inline int64_t gemm_depth(int64_t k) {
-    return (k + 15) / 16 * 16;
-}
-
-typedef struct GemmPackTiles {
-    const GemmLines *lines;
-    int64_t first, rows, tiles; // of the round: its first line
-    int64_t tile_first, tile_last;
-    int64_t k_first, k;   // of the round
-    int64_t k_from, k_to; // within it, from a multiple of 16
-    float *out;           // of the round
-} GemmPackTiles;
 
 // Strips of lines, in the order that linear_pack gives a weight with this k; fp32 strips may be odd in number.
 typedef struct GemmPackStrips {
@@ -88,19 +72,18 @@ typedef struct GemmPackStrips {
 
 // What one task computes: a rectangle of tiles of C, over one block of k.
 typedef struct GemmBlock {
-    int64_t rows, tiles; // of C in this round
-    int64_t tile_first, tile_last;
-    int64_t first, columns;                        // of C in this round
-    int64_t panel, group, panel_first, panel_last; // columns of a panel; panels whose B stays in the second cache
-    int64_t next_panel;                            // what this thread is likely to multiply next
     int64_t k_first, k;
-    const float *a; // packed tiles
-    const GemmLines *b;
-    bool direct;            // B is multiplied where it lies (GEMM_PANELS), else packed by the task, group by group
-    const float *from;      // chains go on from here, or NULL: from 0
-    float *to;              // where chains that are not finished go; may be from
-    int64_t partial_stride; // of from and to
-    void *c;                // where finished chains go, or NULL: to `to`
+    const GemmLines *a, *b;
+    int64_t row_first, rows, tiles; // of C in this round; tile t starts at row gemm_part(rows, tiles, t) of them
+    int64_t tile_first, tile_last;  // of the task
+    int64_t first, columns;         // of C in this round
+    int64_t panel, panel_first, panel_last;
+    int64_t next_panel, next_last; // what this thread is likely to multiply next
+    bool direct;                   // B is multiplied where it lies (GEMM_PANELS), else the task packs it
+    const float *from;             // chains go on from here, or NULL: from 0
+    float *to;                     // where chains that are not finished go; may be from
+    int64_t partial_stride;        // of from and to
+    void *c;                       // where finished chains go, or NULL: to `to`
     DType dtype;
     int64_t c_stride;
     const void *bias; // of the round's first column

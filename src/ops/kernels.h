@@ -50,7 +50,6 @@ typedef struct AttentionBlock {
 #define GEMM_KERNELS(ENTRY)                                                                                            \
     ENTRY(double, gemm_peak, (float *out, int64_t repeats))                                                            \
     ENTRY(GemmSizes, gemm_sizes, (void))                                                                               \
-    ENTRY(void, gemm_pack_tiles, (const GemmPackTiles *pack))                                                          \
     ENTRY(void, gemm_pack_strips, (const GemmPackStrips *pack))                                                        \
     ENTRY(void, gemm_block, (const GemmBlock *block))                                                                  \
     ENTRY(void, gemm_column_sums,                                                                                      \

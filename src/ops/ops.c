@@ -68,11 +68,11 @@ static int usable_cores(void) {
     return cores >= 1 ? cores : 1;
 }
 
-// Most of the second cache, which the system may not tell.
+// A third of the second cache, which the system may not tell.
 static int64_t cached_floats(void) {
-    enum { LEAST = 1 << 20 };
+    enum { LEAST = 1 << 19 };
     int64_t bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
-    return (bytes > LEAST ? bytes : LEAST) * 5 / 8 / (int64_t)sizeof(float);
+    return (bytes > LEAST ? bytes : LEAST) * 11 / 32 / (int64_t)sizeof(float);
 }
 
 bool ops_open(Ops *ops, OpsOptions options, Error *error) {

@@ -23,8 +23,8 @@ typedef struct Ops {
     const char *isa;
     Team *team;            // NULL on plan
     uint64_t flops;        // multiply-adds of GEMMs and attention count 2; also counted on plan
-    Tensor packs;          // blocks that GEMMs pack, of one fixed size (gemm.h)
-    int64_t cached_floats; // how many a GEMM may count on finding in a core's second cache; changes speed only
+    Tensor packs;          // chains of GEMMs that wait, of one fixed size (gemm.h)
+    int64_t cached_floats; // of what a GEMM packs, in a core's second cache; changes speed only
 } Ops;
 
 bool ops_open(Ops *ops, OpsOptions options, Error *error); // refuses an unknown isa, or one that this CPU lacks
