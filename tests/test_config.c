@@ -112,6 +112,9 @@ static void test_defaults_follow(void **state) {
     assert_true(s->val_generation.temperature == 0.7);
     assert_int_equal(s->val_generation.max_new_tokens, 100);
     assert_string_equal(settings_origin(s, &arena, "grpo.seed"), "override grpo.seed=7");
+    char *all[] = {"grpo.val_batch_size=null", "grpo.max_val_samples=null"};
+    assert_int_equal(load_with(TASK, 1, all)->grpo.val_batch_size, 256);
+    assert_int_equal(load_with(TASK, 2, all)->grpo.val_batch_size, 1000000000);
     char *bare = "policy.tokenizer.chat_template=null";
     expect_in(load_with(TASK, 1, &bare)->policy.chat_template, "{{ message.content }}");
     char *over_null = "policy.optimizer={kwargs: {lr: 1e-3}}";

@@ -140,7 +140,8 @@ static bool check_questions(const Check *check) {
 }
 
 static bool check_validation(const Check *check) {
-    const GrpoOptions *grpo = &check->settings->grpo;
+    GrpoOptions *grpo = &check->settings->grpo;
+    if (!grpo->val_batch_size) grpo->val_batch_size = grpo->max_val_samples;
     if (!settings_validates(check->settings)) return true;
     if (!check->settings->data.arithmetic.held_out)
         return refuse(check, "data.train.split_validation_size",
