@@ -72,8 +72,7 @@ void resident_open(Resident *r, Ops *ops, const Architecture *architecture, cons
     scratch_open(r);
 }
 
-void resident_close(Resident *r) {
-    if (!r->ops) return;
+void resident_drop_weights(Resident *r) {
     Device *device = &r->ops->device;
     for (int i = 0; i < r->architecture->layer_count; i++) {
         BlockWeights *block = &r->blocks[i];
@@ -86,7 +85,12 @@ void resident_close(Resident *r) {
     device_release(device, &r->head.panels);
     device_release(device, &r->embedding_VD);
     device_release(device, &r->final_norm_D);
-    device_release(device, &r->cos_sin_PE);
+}
+
+void resident_close(Resident *r) {
+    if (!r->ops) return;
+    resident_drop_weights(r);
+    device_release(&r->ops->device, &r->cos_sin_PE);
     scratch_close(r);
     arena_close(&r->arena);
     *r = (Resident){0};

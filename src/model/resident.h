@@ -54,6 +54,9 @@ void resident_close(Resident *resident);
 // rounded on the way lives a moment, as MEMORY_GATHERED_UNIT.
 void resident_load_unit(Resident *resident, int unit, const Tensor *flat);
 
+// Gives the weights' memory back, until every unit is loaded again.
+void resident_drop_weights(Resident *resident);
+
 // Loads every unit from a model file.
 bool resident_load_file(Resident *resident, const ModelFile *file, Error *error);
 

@@ -103,6 +103,7 @@ static void training(StepReport *report, bool *complete, const Samples *samples,
                              .optimizer = s->optimizer,
                              .lr = report->lr};
     report->update = update_none();
+    resident_drop_weights(&t->rollout); // trainer_refit loads it again
     int64_t updates = all.count / s->policy.train_global_batch_size, done = 0;
     Progress progress;
     progress_begin(&progress, "training", all.count);

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/jsonio.h"
 #include "base/log.h"
+#include "run/memory_log.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -245,7 +246,8 @@ bool step_log_metric(double *value, const char *metric_name, const StepReport *r
 bool step_log_write(const StepReport *r, const Trainer *t, double seconds_left, Error *error) {
     AnswerStats a = answer_stats(r);
     json_t *line = step_metrics(r, &a, t);
-    bool good = append(line, r->step, t, error);
+    bool good = append(line, r->step, t, error) &&
+                memory_log_write(&t->ops.device.ledger, r->step, 0, t->settings->logger.log_dir, error);
     json_decref(line);
     print_line(r, &a, &t->ops.device.ledger, seconds_left);
     if (r->update.overflow.count) {
@@ -292,12 +294,16 @@ static json_t *sample_line(const StepReport *r, int64_t b, const Trainer *t) {
     json_object_set_new(line, "idx", json_integer(b));
     json_object_set_new(line, "content", task_messages(&t->task, false, s->question[b], s->text[b]));
     json_object_set_new(line, "rewards", jsonio_real((double)s->reward[b]));
+    if (t->settings->grpo.use_dynamic_sampling)
+        json_object_set(line, "filtered_rewards", json_object_get(line, "rewards"));
     json_object_set_new(line, "advantages", floats(s->advantage + first, length));
     json_object_set_new(line, "input_lengths", json_integer(length));
     json_object_set_new(line, "sample_loss_mask", jsonio_real((double)r->sample_mask[b]));
     json_object_set_new(line, "token_ids", ids);
     json_object_set_new(line, "token_loss_mask", mask);
     json_object_set_new(line, "generation_logprobs", floats(s->generation_logprobs + first, length));
+    // What the trainer would compute before the first update: the same bits (max_abs_logprob_error).
+    json_object_set(line, "prev_logprobs", json_object_get(line, "generation_logprobs"));
     if (s->reference_logprobs)
         json_object_set_new(line, "reference_logprobs", floats(s->reference_logprobs + first, length));
     return line;
@@ -362,7 +368,7 @@ static bool keep_lines(const char *path, int64_t step, Arena *arena, Error *erro
 bool step_log_resume(const char *log_dir, int64_t step, Error *error) {
     Arena arena = {0};
     const char *path = arena_format(&arena, "%s/metrics.jsonl", log_dir);
-    bool good = file_make_folders(log_dir, error);
+    bool good = file_make_folders(log_dir, error) && memory_log_resume(log_dir, step, error);
     if (good && file_exists(path)) good = step ? keep_lines(path, step, &arena, error) : set_aside(path, &arena, error);
     arena_close(&arena);
     return good;

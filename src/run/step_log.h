@@ -26,7 +26,7 @@ typedef struct StepReport {
     Validation validation;
 } StepReport;
 
-// Appends to log_dir/metrics.jsonl and prints the line. seconds_left: estimate for the console.
+// Appends to log_dir/metrics.jsonl and memory.json, and prints the line. seconds_left: estimate for the console.
 bool step_log_write(const StepReport *report, const Trainer *trainer, double seconds_left, Error *error);
 
 bool step_log_samples(const StepReport *report, const Trainer *trainer, Error *error);
@@ -39,5 +39,5 @@ bool step_log_metric(double *value, const char *metric_name, const StepReport *r
                      Error *error);
 
 // Makes log_dir ready for a run that goes on behind `step`: lines of later steps, and damaged ones with a warning, are
-// dropped from metrics.jsonl; when step is 0 an existing metrics.jsonl is moved aside to metrics.jsonl.1, .2, ….
+// dropped from metrics.jsonl and memory.json; when step is 0 an existing metrics.jsonl is moved aside to metrics.jsonl.1, .2, ….
 bool step_log_resume(const char *log_dir, int64_t step, Error *error);

@@ -3,10 +3,21 @@
 #include <math.h>
 #include <string.h>
 
+static void note_digest(char hex[DIGEST_HEX], const ArithmeticOptions *data) {
+    Arena arena = {0};
+    const char *text =
+        arena_format(&arena, "arithmetic %.*s %lld..%lld %lld..%lld, %lld held out, seed %llu", data->operation_count,
+                     data->operations, (long long)data->left_min, (long long)data->left_max, (long long)data->right_min,
+                     (long long)data->right_max, (long long)data->held_out, (unsigned long long)data->seed);
+    digest_bytes(hex, text, strlen(text));
+    arena_close(&arena);
+}
+
 bool task_open(Task *task, const Settings *settings, const LoadedModel *model, Error *error) {
     const DataOptions *data = &settings->data;
     *task = (Task){.model = model, .shuffle = data->shuffle};
     if (!arithmetic_open(&task->questions, &data->arithmetic, error)) return false;
+    note_digest(task->data_digest, &data->arithmetic);
     task->reward = reward_find(data->env_name, error);
     if (!task->reward) return error_prefix(error, "data.train.env_name: ");
     task->train_count = arithmetic_count(&task->questions, ARITHMETIC_TRAIN);

@@ -1,5 +1,6 @@
 // The questions of a run and what an answer is worth.
 #pragma once
+#include "base/digest.h"
 #include "config/settings.h"
 #include "rollout/engine.h"
 #include "run/loaded_model.h"
@@ -13,6 +14,7 @@ typedef struct Task {
     int64_t train_count, validation_count; // questions
     int64_t prompts_per_batch;             // of one rollout: num_prompts_per_step · batch_multiplier, rounded down
     bool shuffle;                          // data.shuffle: an order of its own for each epoch
+    char data_digest[DIGEST_HEX];          // of what the questions are made from
     int64_t max_prompt_length;             // the longest prompt that the recipe leaves room for
 } Task;
 
