@@ -178,9 +178,9 @@ static void test_head_norm(void **state) {
     (void)state;
     Ops ops;
     assert_true(open_ops(&ops, NULL, 2));
-    static const int64_t sizes[] = {2, 24, 64, 80};
+    static const int64_t sizes[] = {6, 72};
     for (int i = 0; i < DTYPES; i++)
-        for (int j = 0; j < 4; j++) check_head_norm(&ops, dtypes[i], dtypes[(i + j) % 3], sizes[j]);
+        for (int j = 0; j < 2; j++) check_head_norm(&ops, dtypes[i], dtypes[(i + j) % 3], sizes[j]);
     ops_close(&ops);
 }
 
