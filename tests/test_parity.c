@@ -77,18 +77,24 @@ static TrainBatch batch_of(const Samples *samples, Arena *arena) {
                         .advantage = advantage};
 }
 
-static UpdateResult update(Trainer *trainer, const TrainBatch *batch, const GenerationOptions *options,
-                           int64_t micro_batch_size, int64_t head_chunk) {
+static UpdateResult update_batched(Trainer *trainer, const TrainBatch *batch, const GenerationOptions *options,
+                                   const BatchingOptions *batching, int64_t head_chunk) {
     UpdateResult result;
     LossOptions loss = loss_options_default();
     loss.reference_policy_kl_penalty = 0;
-    UpdateOptions update_options = {.batching = {.micro_batch_size = micro_batch_size},
+    UpdateOptions update_options = {.batching = *batching,
                                     .head_chunk = head_chunk,
                                     .filter = sampler_filter(options),
                                     .optimizer = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .max_grad_norm = 1},
                                     .lr = 1e-3};
     update_policy(&result, &trainer->walk, batch, &loss, &update_options, NULL, NULL);
     return result;
+}
+
+static UpdateResult update(Trainer *trainer, const TrainBatch *batch, const GenerationOptions *options,
+                           int64_t micro_batch_size, int64_t head_chunk) {
+    return update_batched(trainer, batch, options, &(BatchingOptions){.micro_batch_size = micro_batch_size},
+                          head_chunk);
 }
 
 // Weights of the trainer into the resident: the refit of a step.
@@ -98,11 +104,11 @@ static void refit(TinyModel *model, Trainer *trainer) {
 }
 
 static void assert_parity(ModelFamily family, PrecisionPolicy policy, double temperature, double top_p, OpsOptions ops,
-                          int64_t micro_batch_size) {
+                          const BatchingOptions *batching, bool checkpointing) {
     TinyModel model;
     Trainer trainer;
     tiny_model_open(&model, family, policy, ops, ROWS);
-    trainer_open(&trainer, &model, micro_batch_size % 2);
+    trainer_open(&trainer, &model, checkpointing);
     GenerationOptions options = {.max_new_tokens = 24,
                                  .temperature = temperature,
                                  .top_p = top_p,
@@ -110,14 +116,18 @@ static void assert_parity(ModelFamily family, PrecisionPolicy policy, double tem
                                  .max_length = 64,
                                  .max_sequences = 7,
                                  .prefill_chunk = 24};
-    for (uint32_t step = 0; step < 3; step++) { // also after updates: the refit hands over every weight
+    for (uint32_t step = 0; step < 2; step++) { // also after updates: the refit hands over every weight
         Arena arena = {0};
         Samples samples = sample(&model, &options, step, &arena);
         TrainBatch batch = batch_of(&samples, &arena);
-        UpdateResult result = update(&trainer, &batch, &options, micro_batch_size, 10);
+        // Two optimizer steps of one rollout: the first walks the sampler's weights, the second others.
+        TrainBatch half = batch_slice(&batch, 0, samples.count / 2);
+        TrainBatch rest = batch_slice(&batch, samples.count / 2, samples.count - samples.count / 2);
+        UpdateResult result = update_batched(&trainer, &half, &options, batching, 10);
         assert_true(result.max_abs_logprob_error == 0);
         assert_true(result.metrics.probs_ratio_min == 1 && result.metrics.probs_ratio_max == 1);
-        assert_true(result.global_valid_toks > 2 * PROMPTS * SAMPLES);
+        assert_true(result.global_valid_toks > PROMPTS * SAMPLES);
+        assert_true(update_batched(&trainer, &rest, &options, batching, 10).max_abs_logprob_error > 0);
         assert_true(result.grad_norm > 1e-4); // something was learnt, so the next step is another model
         refit(&model, &trainer);
         Samples other = sample(&model, &options, step, &arena);
@@ -128,15 +138,27 @@ static void assert_parity(ModelFamily family, PrecisionPolicy policy, double tem
     tiny_model_close(&model);
 }
 
+// Every precision with every output dtype, in every way to cut a batch, with recomputation and filters in turn.
 static void test_no_error_in_any_precision(void **state) {
     (void)state;
     static const DType computes[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16}, *outputs = computes;
+    const BatchingOptions ways[] = {
+        {.micro_batch_size = 3},
+        {.mode = BATCHING_DYNAMIC, .max_tokens = 130, .length_round = 8},
+        {.mode = BATCHING_PACKED,
+         .max_tokens = 140,
+         .algorithm = PACKING_MODIFIED_FIRST_FIT_DECREASING,
+         .pad_multiple = 1},
+        {.mode = BATCHING_PACKED, .max_tokens = 100, .algorithm = PACKING_CONCATENATIVE, .pad_multiple = 1},
+    };
     for (int compute = 0; compute < 3; compute++)
         for (int output = 0; output < 3; output++)
-            for (int filtered = 0; filtered < 2; filtered++) {
+            for (int way = 0; way < 4; way++) {
                 PrecisionPolicy policy = {computes[compute], outputs[output]};
-                ModelFamily family = (ModelFamily)((6 * compute + 2 * output + filtered) % FAMILY_COUNT);
-                assert_parity(family, policy, filtered ? 0.7 : 1, filtered ? 0.9 : 1, (OpsOptions){.threads = 2}, 3);
+                ModelFamily family = (ModelFamily)((12 * compute + 4 * output + way) % FAMILY_COUNT);
+                bool filtered = way % 2, checkpointing = (compute + output + way / 2) % 2;
+                assert_parity(family, policy, filtered ? 0.7 : 1, filtered ? 0.9 : 1, (OpsOptions){.threads = 2},
+                              &ways[way], checkpointing);
             }
 }
 
@@ -150,7 +172,8 @@ static void test_no_error_on_any_instruction_set(void **state) {
         if (!ops_open(&probe, options, &error)) continue; // this CPU lacks it
         ops_close(&probe);
         for (int family = MODEL_QWEN2; family < FAMILY_COUNT; family++)
-            assert_parity((ModelFamily)family, (PrecisionPolicy){DTYPE_BF16, DTYPE_F32}, 1, 1, options, 20);
+            assert_parity((ModelFamily)family, (PrecisionPolicy){DTYPE_BF16, DTYPE_F32}, 1, 1, options,
+                          &(BatchingOptions){.micro_batch_size = 20}, false);
     }
 }
 

@@ -482,12 +482,15 @@ static void lost_outputs_name_their_unit(void **state) {
 // float16 gradients of many tokens' mean are as good as those of few: they travel as if the loss were a sum.
 static void small_gradients_survive_float16(void **state) {
     (void)state;
-    double norms[2];
-    for (int i = 0; i < 2; i++) {
+    static const PrecisionPolicy narrow[] = {{DTYPE_F32, DTYPE_F32},
+                                             {DTYPE_F16, DTYPE_F32},
+                                             {DTYPE_F32, DTYPE_F16},
+                                             {DTYPE_BF16, DTYPE_F16}};
+    double norms[4];
+    for (int i = 0; i < 4; i++) {
         Error error = {0};
         ModelSetup setup;
-        PrecisionPolicy policy = {i ? DTYPE_F16 : DTYPE_F32, DTYPE_F32};
-        if (!model_setup_open(&setup, folder[0], policy, plain.ops, 8, 128, &error)) fail_msg("%s", error.text);
+        if (!model_setup_open(&setup, folder[0], narrow[i], plain.ops, 8, 128, &error)) fail_msg("%s", error.text);
         Data data;
         TrainBatch batch = make_data(&data);
         for (int64_t t = 0; t < data.offset[SEQUENCES]; t++) data.advantage[t] *= 1e-4f;
@@ -502,7 +505,7 @@ static void small_gradients_survive_float16(void **state) {
         norms[i] = result.grad_norm;
         model_setup_close(&setup);
     }
-    assert_true(fabs(norms[1] / norms[0] - 1) < 0.01);
+    for (int i = 1; i < 4; i++) assert_true(fabs(norms[i] / norms[0] - 1) < 0.01);
 }
 
 // Several optimizer steps of one rollout are reported as one.

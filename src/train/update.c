@@ -133,11 +133,11 @@ static void chunk_loss(UpdateResult *result, HeadPass *pass, int64_t first, int6
     }
 }
 
-// float16 keeps gradients of activations in range by a power of two, which is taken out of the fp32 sums again: the one next
+// float16, within blocks or between them, keeps gradients of activations in range by a power of two, which is taken out of the fp32 sums again: the one next
 // below the number of tokens, so that a token's gradient is as large as if the loss were a sum.
 static float gradient_scale(const Walk *walk, double valid_toks) {
     int exponent = 0;
-    if (walk->options.policy.compute == DTYPE_F16 && valid_toks >= 1) frexp(valid_toks, &exponent);
+    if (overflow_possible(walk->options.policy) && valid_toks >= 1) frexp(valid_toks, &exponent);
     return exponent ? ldexpf(1, exponent - 1) : 1;
 }
 
