@@ -29,6 +29,8 @@ refused() {
 }
 
 gives '19556 905\n' tokenize $smollm2 'Hello world'
+refused 1 '/dev/zero: more than 1073741824 bytes' tokenize $smollm2 --render /dev/zero
+refused 1 '/nowhere: .*No such file' tokenize $smollm2 --render /nowhere
 printf 'Hello world' | gives '19556 905\n' tokenize $smollm2
 printf 'Hello\n' | gives '19556 198\n' tokenize $smollm2/tokenizer.json
 gives '{"text":"Hello world","ids":[19556,905],"tokens":["Hello","Ġworld"]}\n' tokenize $smollm2 'Hello world' --json

@@ -9,15 +9,14 @@
 #include <unistd.h>
 
 static bool read_input(StrBuf *text, const char *path, Error *error) {
-    char buffer[1 << 16];
-    bool standard = !strcmp(path, "-");
-    FILE *file = standard ? stdin : fopen(path, "rb");
-    if (!file) return error_set(error, "%s: cannot be opened", path);
+    Arena arena = {0};
+    char *read;
+    size_t size;
     strbuf_clear(text);
-    for (size_t size; (size = fread(buffer, 1, sizeof buffer, file));) strbuf_append(text, buffer, size);
-    bool failed = ferror(file);
-    if (!standard) fclose(file);
-    return !failed || error_set(error, "%s: cannot be read", standard ? "standard input" : path);
+    bool good = file_read_stream(&read, &size, &arena, path, error);
+    if (good) strbuf_append(text, read, size);
+    arena_close(&arena);
+    return good;
 }
 
 static bool read_json(json_t **value, const char *path, Error *error) {
