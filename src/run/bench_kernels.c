@@ -49,6 +49,7 @@ typedef struct Bench {
     DType dtype;
     BenchTimer timer;
     char name[64];
+    int measured; // kernels whose names begin with options->only
 } Bench;
 
 // ---- one measurement
@@ -62,6 +63,7 @@ static bool begin(Bench *bench, double flops, double bytes, const char *format, 
     va_end(arguments);
     const char *only = bench->options->only;
     if (only && strncmp(bench->name, only, strlen(only))) return false;
+    bench->measured++;
     bench_timer_begin(&bench->timer, bench->machine, flops, bytes, bench->options->seconds);
     return true;
 }
@@ -251,7 +253,7 @@ static void bench_adamw(Bench *bench) {
     release(bench, &w);
 }
 
-void bench_kernels_run(BenchMachine *machine, const Architecture *a, DType dtype, const BenchOptions *options) {
+int bench_kernels_run(BenchMachine *machine, const Architecture *a, DType dtype, const BenchOptions *options) {
     Bench bench = {.machine = machine,
                    .ops = machine->ops,
                    .options = options,
@@ -272,4 +274,5 @@ void bench_kernels_run(BenchMachine *machine, const Architecture *a, DType dtype
     bench_rows(&bench);
     bench_softmax(&bench, a->vocab_size);
     if (dtype == DTYPE_F32) bench_adamw(&bench);
+    return bench.measured;
 }

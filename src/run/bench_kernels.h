@@ -12,6 +12,6 @@ typedef struct BenchOptions {
 // The shapes of models by name ("smollm2-135m", "qwen2.5-1.5b"). Refuses an unknown name, listing them.
 bool bench_kernels_shape(Architecture *architecture, const char *name, Error *error);
 
-// Prints a line a kernel, each with its weights and activations in dtype.
-void bench_kernels_run(BenchMachine *machine, const Architecture *architecture, DType dtype,
-                       const BenchOptions *options);
+// Prints a line a kernel, each with its weights and activations in dtype; returns how many lines.
+int bench_kernels_run(BenchMachine *machine, const Architecture *architecture, DType dtype,
+                      const BenchOptions *options);
