@@ -148,7 +148,11 @@ refused 2 "stop-id is 'x'" generate "$model" hi --stop-id x
 refused 1 "stop-id is 272.*272 ids" generate "$model" hi --stop-id 272
 refused 2 "stop: an empty" generate "$model" hi --stop=
 refused 2 "memory is '1X'" generate "$model" hi --memory 1X
-refused 2 "memory or --kv-cache-tokens" generate "$model" hi --memory 1M --kv-cache-tokens 5
+refused 2 "memory or --kv-cache-tokens" generate "$model" hi --memory 1M --kv-cache-tokens 50
+refused 2 "kv-cache-tokens is '15'; expected an integer from 16" generate "$model" hi --kv-cache-tokens 15
+refused 1 "memory is 1 bytes, room for 0 tokens.*16 to" generate "$model" hi --memory 1
+refused 1 "memory is .*room for .* tokens" generate "$model" hi --memory 1000000T
+refused 1 "the prompt: [0-9]* tokens; expected at most 2 (the model has 512 positions)" generate "$model" hi --context 3
 refused 2 "format is 'csv'; expected jsonl|text" generate "$model" --prompts "$work/nine" --format csv
 refused 2 "belong to a FILE" generate "$model" hi --format text
 refused 2 "key: lines of plain text" score "$model" "$work/plain.txt" --key x

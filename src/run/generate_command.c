@@ -69,7 +69,7 @@ static bool read_sizes(GenerateOptions *o, Arguments *arguments, Error *error) {
     return command_integer(arguments, "--batch", &g->max_sequences, 1, 4096, error) &&
            command_integer(arguments, "--max-new-tokens", &g->max_new_tokens, 1, INT32_MAX, error) &&
            command_integer(arguments, "--context", &g->max_length, 2, INT32_MAX, error) &&
-           command_integer(arguments, "--kv-cache-tokens", &g->kv_cache_tokens, 1, INT32_MAX, error) &&
+           command_integer(arguments, "--kv-cache-tokens", &g->kv_cache_tokens, KV_PAGE_TOKENS, INT32_MAX, error) &&
            command_size(arguments, "--memory", &o->memory, error) &&
            (!o->memory || !g->kv_cache_tokens || misuse(arguments, error, "give --memory or --kv-cache-tokens"));
 }
@@ -140,6 +140,10 @@ static bool fit_model(GenerateOptions *o, const Runtime *runtime, Error *error) 
     if (o->memory) {
         size_t token = 2 * dtype_size(runtime->policy.compute) * (size_t)(a->layer_count * a->kv_heads * a->head_dim);
         g->kv_cache_tokens = o->memory / (int64_t)token;
+        if (g->kv_cache_tokens < KV_PAGE_TOKENS || g->kv_cache_tokens > INT32_MAX)
+            return error_set(
+                error, "--memory is %lld bytes, room for %lld tokens of cache; expected %d to %d tokens of %zu bytes",
+                (long long)o->memory, (long long)g->kv_cache_tokens, KV_PAGE_TOKENS, INT32_MAX, token);
     }
     if (o->inputs.system && !model->chat)
         return error_set(error, "%s: the model has no chat template, so no place for --system", model->path);
