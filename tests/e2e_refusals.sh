@@ -202,7 +202,6 @@ late() { # late PATTERN key=value …: refused when the model is known, in one l
 late "stop_token_ids: 272 is not in the model's vocabulary of 272" "policy.generation.stop_token_ids=[1,272]"
 late "max_total_sequence_length: 513, but .* 512" policy.max_total_sequence_length=513
 late "max_model_len: 97 is more than policy.max_total_sequence_length, 96" policy.generation.vllm_cfg.max_model_len=97
-late "question 'What is .*max_model_len.*room for 9" policy.generation.vllm_cfg.max_model_len=10
 late "nowhere: no such model; expected" policy.model_name="$work/nowhere"
 late "left.1: expected an integer, found 2.5" "data.train.left=[0,2.5]"
 late "metric_name: a step has no metric 'val:loss'" checkpointing.metric_name=val:loss

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 static ArithmeticOptions options_of(const char *operations, int64_t left_min, int64_t left_max, int64_t right_min,
-                                    int64_t right_max, int64_t held_out) {
-    ArithmeticOptions options = {(int)strlen(operations), "", left_min, left_max, right_min, right_max, held_out, 42};
+                                    int64_t right_max) {
+    ArithmeticOptions options = {(int)strlen(operations), "", left_min, left_max, right_min, right_max};
     memcpy(options.operations, operations, strlen(operations));
     return options;
 }
@@ -28,25 +28,23 @@ static Arithmetic open_task(ArithmeticOptions options) {
 
 static void test_every_question_is_asked_once_with_its_answer(void **state) {
     (void)state;
-    Arithmetic task = open_task(options_of("+-*", -3, 4, 7, 11, 17));
-    assert_int_equal(arithmetic_count(&task, ARITHMETIC_HELD_OUT), 17);
-    assert_int_equal(arithmetic_count(&task, ARITHMETIC_TRAIN), 3 * 8 * 5 - 17);
+    Arithmetic task = open_task(options_of("+-*", -3, 4, 7, 11));
+    assert_int_equal(task.count, 3 * 8 * 5);
     bool seen[3][8][5] = {0};
-    for (int part = 0; part < 2; part++)
-        for (int64_t i = 0; i < arithmetic_count(&task, (ArithmeticPart)part); i++) {
-            char text[ARITHMETIC_QUESTION_SIZE], operation[4], mark;
-            int64_t answer;
-            int left, right;
-            arithmetic_question(&task, (ArithmeticPart)part, i, text, &answer);
-            assert_int_equal(sscanf(text, "What is %d %3s %d%c", &left, operation, &right, &mark), 4);
-            assert_int_equal(mark, '?');
-            int which = operation[0] == '+' ? 0 : operation[0] == '-' ? 1 : 2;
-            if (which == 2) assert_string_equal(operation, "×");
-            assert_int_equal(answer, which == 0 ? left + right : which == 1 ? left - right : left * right);
-            assert_true(left >= -3 && left <= 4 && right >= 7 && right <= 11);
-            assert_false(seen[which][left + 3][right - 7]);
-            seen[which][left + 3][right - 7] = true;
-        }
+    for (int64_t i = 0; i < task.count; i++) {
+        char text[ARITHMETIC_QUESTION_SIZE], operation[4], mark;
+        int64_t answer;
+        int left, right;
+        arithmetic_question(&task, i, text, &answer);
+        assert_int_equal(sscanf(text, "What is %d %3s %d%c", &left, operation, &right, &mark), 4);
+        assert_int_equal(mark, '?');
+        int which = operation[0] == '+' ? 0 : operation[0] == '-' ? 1 : 2;
+        if (which == 2) assert_string_equal(operation, "×");
+        assert_int_equal(answer, which == 0 ? left + right : which == 1 ? left - right : left * right);
+        assert_true(left >= -3 && left <= 4 && right >= 7 && right <= 11);
+        assert_false(seen[which][left + 3][right - 7]);
+        seen[which][left + 3][right - 7] = true;
+    }
 }
 
 static void test_questions_read_well(void **state) {
@@ -58,17 +56,17 @@ static void test_questions_read_well(void **state) {
         const char *text;
         int64_t answer;
     } cases[] = {
-        {options_of("+", 37, 37, 5, 5, 0), "What is 37 + 5?", 42},
-        {options_of("-", -4, -4, 9, 9, 0), "What is -4 - 9?", -13},
-        {options_of("*", 6, 6, -7, -7, 0), "What is 6 × (-7)?", -42},
-        {options_of("-", 1, 1, -1, -1, 0), "What is 1 - (-1)?", 2},
-        {options_of("+", INT64_MIN, INT64_MIN, INT64_MAX, INT64_MAX, 0),
+        {options_of("+", 37, 37, 5, 5), "What is 37 + 5?", 42},
+        {options_of("-", -4, -4, 9, 9), "What is -4 - 9?", -13},
+        {options_of("*", 6, 6, -7, -7), "What is 6 × (-7)?", -42},
+        {options_of("-", 1, 1, -1, -1), "What is 1 - (-1)?", 2},
+        {options_of("+", INT64_MIN, INT64_MIN, INT64_MAX, INT64_MAX),
          "What is -9223372036854775808 + 9223372036854775807?", -1},
-        {options_of("*", INT64_MIN + 1, INT64_MIN + 1, -1, -1, 0), "What is -9223372036854775807 × (-1)?", INT64_MAX},
+        {options_of("*", INT64_MIN + 1, INT64_MIN + 1, -1, -1), "What is -9223372036854775807 × (-1)?", INT64_MAX},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Arithmetic task = open_task(cases[i].options);
-        arithmetic_question(&task, ARITHMETIC_TRAIN, 0, text, &answer);
+        arithmetic_question(&task, 0, text, &answer);
         assert_string_equal(text, cases[i].text);
         assert_true(answer == cases[i].answer);
     }
@@ -76,55 +74,16 @@ static void test_questions_read_well(void **state) {
 
 static void test_ranges_may_be_huge(void **state) {
     (void)state;
-    Arithmetic task = open_task(options_of("+-", 0, 999999999, -500000000, 499999999, 1000));
+    Arithmetic task = open_task(options_of("+-", 0, 999999999, -500000000, 499999999));
     char text[ARITHMETIC_QUESTION_SIZE], other[ARITHMETIC_QUESTION_SIZE];
     int64_t answer;
-    arithmetic_question(&task, ARITHMETIC_TRAIN, arithmetic_count(&task, ARITHMETIC_TRAIN) - 1, text, &answer);
-    arithmetic_question(&task, ARITHMETIC_HELD_OUT, 999, other, &answer);
+    arithmetic_question(&task, task.count - 1, text, &answer);
+    assert_string_equal(text, "What is 999999999 - 499999999?");
+    arithmetic_question(&task, 999, other, &answer);
     assert_string_not_equal(text, other);
-    int64_t last = arithmetic_count(&task, ARITHMETIC_TRAIN) - 1;
-    assert_true(arithmetic_train_index(&task, 3, last) <= last);
-}
-
-static void test_seed_decides_what_is_held_out(void **state) {
-    (void)state;
-    ArithmeticOptions options = options_of("+", 10, 99, 1, 9, 32);
-    Arithmetic task = open_task(options), again = open_task(options);
-    options.seed = 43;
-    Arithmetic other = open_task(options);
-    int same = 0;
-    for (int64_t i = 0; i < 32; i++) {
-        char text[3][ARITHMETIC_QUESTION_SIZE];
-        int64_t answer;
-        arithmetic_question(&task, ARITHMETIC_HELD_OUT, i, text[0], &answer);
-        arithmetic_question(&again, ARITHMETIC_HELD_OUT, i, text[1], &answer);
-        arithmetic_question(&other, ARITHMETIC_HELD_OUT, i, text[2], &answer);
-        assert_string_equal(text[0], text[1]);
-        same += !strcmp(text[0], text[2]);
-    }
-    assert_true(same < 4);
 }
 
 // ---- order
-
-static void test_an_epoch_visits_every_training_question_once(void **state) {
-    (void)state;
-    Arithmetic task = open_task(options_of("+", 0, 9, 0, 9, 20));
-    int64_t first[3];
-    int moved = 0;
-    for (int epoch = 0; epoch < 3; epoch++) {
-        bool seen[80] = {0};
-        for (int64_t position = 0; position < 80; position++) {
-            int64_t index = arithmetic_train_index(&task, epoch, position);
-            assert_true(index >= 0 && index < 80 && !seen[index]);
-            seen[index] = true;
-            moved += index != position;
-            if (position == 0) first[epoch] = index;
-        }
-    }
-    assert_true(moved > 200);
-    assert_false(first[0] == first[1] && first[1] == first[2]);
-}
 
 static void test_permutations_of_any_size(void **state) {
     (void)state;
@@ -156,20 +115,18 @@ static void refused(ArithmeticOptions options, const char *words) {
 
 static void test_tasks_that_cannot_be_are_refused(void **state) {
     (void)state;
-    refused(options_of("", 0, 9, 0, 9, 0), "data.train.operations: 0");
-    refused(options_of("/", 0, 9, 0, 9, 0), "\"/\": expected");
-    refused(options_of("+-+", 0, 9, 0, 9, 0), "\"+\" is there twice");
-    refused(options_of("+", 9, 0, 0, 9, 0), "data.train.left: [9, 0]: expected the least number first");
-    refused(options_of("+", 0, 9, 4, 3, 0), "data.train.right: [4, 3]");
-    refused(options_of("+", 0, 9, 0, 9, 100), "data.train.split_validation_size: 100");
-    refused(options_of("+", 0, 9, 0, 9, -1), "data.train.split_validation_size: -1");
-    refused(options_of("+", INT64_MIN, INT64_MAX, 0, 0, 0), "too long");
-    refused(options_of("+", 0, INT64_MAX - 1, 0, 9, 0), "64 bits");
-    refused(options_of("*", -1, 0, INT64_MIN, INT64_MIN, 0), "64 bits");
-    refused(options_of("-", 0, INT64_MAX / 4, 0, INT64_MAX / 4, 0), "2^62");
-    ArithmeticOptions many = options_of("+-*", 0, 9, 0, 9, 0);
+    refused(options_of("", 0, 9, 0, 9), "operations: 0");
+    refused(options_of("/", 0, 9, 0, 9), "\"/\": expected");
+    refused(options_of("+-+", 0, 9, 0, 9), "\"+\" is there twice");
+    refused(options_of("+", 9, 0, 0, 9), "left: [9, 0]: expected the least number first");
+    refused(options_of("+", 0, 9, 4, 3), "right: [4, 3]");
+    refused(options_of("+", INT64_MIN, INT64_MAX, 0, 0), "too long");
+    refused(options_of("+", 0, INT64_MAX - 1, 0, 9), "64 bits");
+    refused(options_of("*", -1, 0, INT64_MIN, INT64_MIN), "64 bits");
+    refused(options_of("-", 0, INT64_MAX / 4, 0, INT64_MAX / 4), "2^62");
+    ArithmeticOptions many = options_of("+-*", 0, 9, 0, 9);
     many.operation_count = 4;
-    refused(many, "data.train.operations: 4");
+    refused(many, "operations: 4");
 }
 
 // ---- reward
@@ -291,30 +248,16 @@ static void test_reward_takes_linear_time(void **state) {
     test_free(text);
 }
 
-static void test_rewards_are_found_by_name(void **state) {
-    (void)state;
-    Error error;
-    const Reward *reward = reward_find("last_integer", &error);
-    assert_non_null(reward);
-    assert_true(reward->function("= 42", 4, 42) == 1);
-    assert_null(reward_find("last_intger", &error));
-    assert_non_null(strstr(error.text, "\"last_intger\" is no reward: expected \"last_integer\" (did you mean"));
-    assert_null(reward_find("", &error));
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_question_is_asked_once_with_its_answer),
         cmocka_unit_test(test_questions_read_well),
         cmocka_unit_test(test_ranges_may_be_huge),
-        cmocka_unit_test(test_seed_decides_what_is_held_out),
-        cmocka_unit_test(test_an_epoch_visits_every_training_question_once),
         cmocka_unit_test(test_permutations_of_any_size),
         cmocka_unit_test(test_tasks_that_cannot_be_are_refused),
         cmocka_unit_test(test_last_integer),
         cmocka_unit_test(test_reward_reads_any_bytes_within_bounds),
         cmocka_unit_test(test_reward_takes_linear_time),
-        cmocka_unit_test(test_rewards_are_found_by_name),
     };
     return cmocka_run_group_tests_name("arithmetic", tests, NULL, NULL);
 }

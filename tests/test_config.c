@@ -83,7 +83,8 @@ static void test_defaults(void **state) {
     assert_true(fabs(optimizer_learning_rate(&s->scheduler, s->optimizer.lr, 60) - 5e-6) < 1e-17);
     assert_int_equal(s->checkpointing.keep_top_k, 3);
     assert_string_equal(s->checkpointing.metric_name, "val:accuracy");
-    assert_int_equal(s->data.arithmetic.held_out, 41); // 5 % of 810, rounded up
+    assert_int_equal(s->data.train_count, 1);
+    assert_true(s->data.train[0].split_validation_size == 0.05 && s->data.validation_count == 0);
     assert_int_equal(s->note_count, 0);
     LossOptions loss = loss_options_default();
     assert_true(s->loss_fn.kl_input_clamp_value == loss.kl_input_clamp_value && isnan(s->loss_fn.ratio_clip_c) &&
@@ -106,7 +107,7 @@ static void test_defaults_follow(void **state) {
     assert_int_equal(s->data.max_input_seq_length, 100);
     assert_int_equal(s->policy.train_micro_batch_size, 8); // a whole real
     assert_int_equal(s->policy.logprob_batch_size, 8);
-    assert_int_equal(s->data.arithmetic.seed, 7);
+    assert_int_equal(s->data.train[0].seed, 7);
     assert_string_equal(s->policy.tokenizer_name, "m");
     assert_false(s->adv_estimator.normalize_rewards);
     assert_true(s->val_generation.temperature == 0.7);
@@ -134,13 +135,13 @@ static void test_demo_recipes(void **state) {
     assert_true(s->generation.temperature == 1 && s->val_generation.temperature == 0);
     assert_true(s->optimizer.lr == 2e-5);
     assert_int_equal(s->policy.dtypes.compute, DTYPE_F32);
-    assert_int_equal(s->data.arithmetic.left_max, 99);
-    assert_string_equal(s->data.arithmetic.operations, "+");
+    assert_int_equal(s->data.train[0].arithmetic.left_max, 99);
+    assert_string_equal(s->data.train[0].arithmetic.operations, "+");
     assert_true(settings_validates(s));
     assert_string_equal(s->logger.log_dir, "results/arithmetic");
     assert_int_equal(s->note_count, 0);
     if (!settings_load(&s, &arena, "recipes/arithmetic_smoke.yaml", 0, NULL, &error)) fail_msg("%s", error.text);
-    assert_int_equal(s->data.arithmetic.left_min, 0);
+    assert_int_equal(s->data.train[0].arithmetic.left_min, 0);
     assert_int_equal(s->grpo.num_prompts_per_step, 8);
 }
 
@@ -258,7 +259,7 @@ static void test_kinds_and_ranges(void **state) {
         {"policy.generation.stop_strings=x", "expected a list of texts"},
         {"policy.generation.stop_strings=[a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q]", "more than 16 texts"},
         {"policy.generation.stop_token_ids=[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]", "more than 16 tokens"},
-        {"data.train.dataset_name=gsm8k", "data.train.dataset_name: 'gsm8k' is not supported; choose arithmetic"},
+        {"data.train.dataset_name=gsm9k", "data.train.dataset_name: 'gsm9k' is not here (did you mean 'gsm8k'?)"},
         {"data.train.operations=['/']", "data.train.operations.0: expected one of '+', '-', '*', found '/'"},
         {"data.train.operations=['+','+']", "'+' stands twice"},
         {"data.train.operations=[]", "expected a list of '+', '-', '*', found a list"},
@@ -266,8 +267,8 @@ static void test_kinds_and_ranges(void **state) {
         {"data.train.left=5", "expected a list of two integers"},
         {"data.train.left=null", "expected a list of two integers"},
         {"data.train.left=[0,1000000000]", "more than 2147483647 questions"},
-        {"data.validation=3", "data.validation: expected a mapping, or null, found 3"},
-        {"data.validation={dataset_name:gsm8k}", "'gsm8k' is not supported; choose arithmetic"},
+        {"data.validation=3", "data.validation: expected a mapping or a list of mappings, or null, found 3"},
+        {"data.validation={dataset_name:gsm9k}", "data.validation.dataset_name: 'gsm9k' is not here"},
         {"env.math=null", NULL},
         {"grpo.async_grpo=null", NULL},
         {"grpo.async_grpo=3", "grpo.async_grpo: expected a mapping, found 3"},
@@ -294,7 +295,8 @@ static void test_kinds_and_ranges(void **state) {
     refuse("grpo: {seed: ???}\n" TASK, NULL, "recipe.yaml:1: grpo.seed: a value is mandatory");
     refuse("policy:\n", NULL, "recipe.yaml:1: policy: expected a mapping, found null");
     refuse("", NULL,
-           "built-in default: data.train.dataset_name: 'OpenMathInstruct-2' is not supported; choose arithmetic");
+           "built-in default: data.train.dataset_name: 'OpenMathInstruct-2' is not here; there are arithmetic, gsm8k, "
+           "and");
 }
 
 static void test_schedules(void **state) {
@@ -349,7 +351,7 @@ static void test_classes(void **state) {
         {"checkpointing.model_save_format=torch_save", "'torch_save' is not supported yet; only safetensors, null is"},
         {"+policy.automodel_cfg.automodel_kwargs.freeze_config={x:1}", "freeze_config: a mapping is not supported yet"},
         {"+policy.automodel_cfg.automodel_kwargs.force_hf=true", NULL},
-        {"data.default.prompt_file=cot.txt", "data.train.prompt_file: 'cot.txt' is not supported yet"},
+        {"data.train_data_path=x.jsonl", "'x.jsonl' is not supported yet"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         if (cases[i].message)
@@ -395,9 +397,9 @@ static void test_cross_checks(void **state) {
     refuse(TASK, "data.train.split_validation_size=1.5", "neither a share below 1 nor a whole number");
     refuse(TASK, "data.train.split_validation_size=0", "leaves no question for validation");
     char *without[] = {"data.train.split_validation_size=0", "grpo.val_period=0"};
-    assert_int_equal(load_with(TASK, 2, without)->data.arithmetic.held_out, 0);
+    assert_true(load_with(TASK, 2, without)->data.train[0].split_validation_size == 0);
     char *counted[] = {"data.train.split_validation_size=${div:128,2}"};
-    assert_int_equal(load_with(TASK, 1, counted)->data.arithmetic.held_out, 64);
+    assert_true(load_with(TASK, 1, counted)->data.train[0].split_validation_size == 64);
     char *skipped[] = {"++grpo.skip_reference_policy_logprobs_calculation=true",
                        "loss_fn.reference_policy_kl_penalty=0"};
     assert_true(load_with(TASK, 2, skipped)->grpo.skip_reference_policy_logprobs_calculation);

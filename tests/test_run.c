@@ -104,6 +104,11 @@ static void open_task(Asked *asked, const Settings *settings) {
             task_open(&asked->task, settings, &asked->model, &error));
 }
 
+static void close_task(Asked *asked) {
+    task_close(&asked->task);
+    loaded_model_close(&asked->model);
+}
+
 static const EngineRequest *ask(const Asked *asked, int64_t step) {
     EngineRequest *requests;
     require(
@@ -143,8 +148,8 @@ static void test_epochs(void **state) {
         open_task(&resumed, s);
         const EngineRequest *requests = ask(&resumed, 7);
         for (int p = 0; p < 4; p++) assert_int_equal(requests[p].question, order[1][4 + p]);
-        loaded_model_close(&resumed.model);
-        loaded_model_close(&asked.model);
+        close_task(&resumed);
+        close_task(&asked);
     }
 }
 
@@ -160,13 +165,13 @@ static void test_batches_go_on_over_epochs(void **state) {
     require(task_train_requests(&asked.task, &requests, 6, 12, 8, &arena, &error)); // of a step's third rollout
     assert_int_equal(requests[5].prompt, 17);
     assert_int_equal(requests[5].question, ask(&asked, 2)[5].question);
-    loaded_model_close(&asked.model);
+    close_task(&asked);
     Asked none;
     const Settings *s = SETTINGS("grpo.num_prompts_per_step=24", "policy.train_global_batch_size=192");
     require(loaded_model_open(&none.model, s->policy.model_name, NULL, NULL, NULL, &error));
     assert_false(task_open(&none.task, s, &none.model, &error));
     assert_non_null(strstr(error.text, "grpo.num_prompts_per_step: 24, but data.train has only 20 questions"));
-    loaded_model_close(&none.model);
+    close_task(&none);
 }
 
 static void test_held_out_questions(void **state) {
@@ -183,12 +188,30 @@ static void test_held_out_questions(void **state) {
                 assert_string_not_equal(question,
                                         task_question(&asked.task, false, ask(&asked, step)[p].question, &arena));
     }
-    loaded_model_close(&asked.model);
+    close_task(&asked);
+}
+
+// A prompt that is too long is cut, asked all the same, as in NeMo-RL, and its samples take part in nothing.
+static void test_long_prompts_are_left_out(void **state) {
+    (void)state;
+    Asked asked;
     open_task(&asked, SETTINGS("data.max_input_seq_length=12"));
-    EngineRequest *requests;
-    assert_false(task_train_requests(&asked.task, &requests, 0, 0, 8, &arena, &error));
-    assert_non_null(strstr(error.text, "data.max_input_seq_length"));
-    loaded_model_close(&asked.model);
+    const EngineRequest *requests = ask(&asked, 1);
+    int32_t question[8], length[8];
+    FinishReason finish[8] = {0};
+    const char *text[8];
+    for (int b = 0; b < 8; b++) {
+        assert_int_equal(requests[b / 2].count, 4);
+        question[b] = requests[b / 2].question, length[b] = 4, text[b] = "7";
+    }
+    Samples samples = {.count = 8, .question = question, .prompt_length = length, .finish = finish, .text = text};
+    require(task_reward(&asked.task, &samples, false, 1, &arena, &error));
+    for (int b = 0; b < 8; b++) assert_true(samples.valid[b] == 0 && samples.reward[b] == 0);
+    close_task(&asked);
+    open_task(&asked, SETTINGS());
+    require(task_reward(&asked.task, &samples, false, 1, &arena, &error));
+    for (int b = 0; b < 8; b++) assert_true(samples.valid[b] == 1);
+    close_task(&asked);
 }
 
 // ---- metrics
@@ -454,6 +477,7 @@ int main(void) {
         cmocka_unit_test(test_epochs),
         cmocka_unit_test(test_batches_go_on_over_epochs),
         cmocka_unit_test(test_held_out_questions),
+        cmocka_unit_test(test_long_prompts_are_left_out),
         cmocka_unit_test(test_metrics),
         cmocka_unit_test(test_metric_for_checkpoints),
         cmocka_unit_test(test_resumed_log),

@@ -156,6 +156,16 @@ bool file_read_stream(char **text, size_t *size, Arena *arena, const char *path,
     return good;
 }
 
+bool file_stamp(FileStamp *stamp, const char *path, Error *error) {
+    struct stat info;
+    if (stat(path, &info)) return fail(error, path, "read");
+    *stamp = (FileStamp){.device = (uint64_t)info.st_dev,
+                         .inode = (uint64_t)info.st_ino,
+                         .size = (uint64_t)info.st_size,
+                         .nanoseconds = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec};
+    return true;
+}
+
 bool file_exists(const char *path) {
     return access(path, F_OK) == 0;
 }

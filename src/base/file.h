@@ -26,6 +26,13 @@ bool file_read(char **text, size_t *size, Arena *arena, const char *path, Error 
 enum { FILE_MAX_STREAM = 1 << 30 }; // bytes: a stream need not have an end
 bool file_read_stream(char **text, size_t *size, Arena *arena, const char *path, Error *error);
 
+// By what a file is recognised, and whether it was written to.
+typedef struct FileStamp {
+    uint64_t device, inode, size;
+    int64_t nanoseconds; // of its last change
+} FileStamp;
+bool file_stamp(FileStamp *stamp, const char *path, Error *error);
+
 bool file_exists(const char *path);
 bool file_is_folder(const char *path);
 bool file_same(const char *one, const char *other); // two names of one file or folder; false when one is missing

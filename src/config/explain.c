@@ -178,12 +178,25 @@ static const char *flow_text(Arena *arena, const Settings *settings, const char 
     return copy;
 }
 
+static bool is_list(const Settings *settings, const char *key) {
+    const Value *value = value_find(settings->tree, key);
+    return value && value->kind == VALUE_LIST;
+}
+
+// Keys that say something; data sets key by key where there are no lists of them.
+static bool is_compared(const Setting *row, const Settings *before, const Settings *after) {
+    if (row->class != SETTING_HONOURED) return false;
+    if (!strcmp(row->key, "data.train")) return is_list(before, row->key) || is_list(after, row->key);
+    if (!strcmp(row->key, "env") || !strcmp(row->key, "data.validation")) return true;
+    return row->type != SETTING_GROUP && row->offset != SETTING_NOWHERE;
+}
+
 bool explain_changes(StrBuf *out, const char *between, const Settings *before, const Settings *after) {
     Arena arena = {0};
     size_t start = out->length;
     for (size_t i = 0; i < settings_table_count; i++) {
         const Setting *row = &settings_table[i];
-        if (row->class != SETTING_HONOURED || row->type == SETTING_GROUP || row->offset == SETTING_NOWHERE) continue;
+        if (!is_compared(row, before, after)) continue;
         const char *old = flow_text(&arena, before, row->key), *new = flow_text(&arena, after, row->key);
         if (strcmp(old, new))
             strbuf_format(out, "%s%s: %s → %s", out->length > start ? between : "", row->key, old, new);
@@ -224,6 +237,8 @@ static void put_values(StrBuf *out, const Setting *row) {
     case SETTING_RANGE: strbuf_puts(out, "list of 2 integers"); return;
     case SETTING_OPERATIONS: strbuf_puts(out, "list of texts"); return;
     case SETTING_MAPPING: strbuf_format(out, "mapping%s", null); return;
+    case SETTING_DATASETS: strbuf_format(out, "mapping, list of mappings%s", null); return;
+    case SETTING_COMMAND: strbuf_format(out, "list of texts, text%s", null); return;
     }
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/strbuf.h"
 #include "config/recipe.h"
+#include "config/settings_suggest.h"
 #include "config/settings_table.h"
 
 #include <ctype.h>
@@ -194,7 +195,7 @@ static bool check_existence(const Override *override, const Value *old) {
     if (override->force || old || settings_table_knows(path)) return true;
     if (settings_table_open(path)) return refuse(override, "%s is not in the recipe; + adds it", path);
     refuse(override, "unknown key %s", path);
-    settings_table_suggest(override->error, override->arena, path);
+    settings_suggest(override->error, override->arena, path);
     return false;
 }
 

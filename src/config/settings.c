@@ -6,7 +6,10 @@
 #include "config/override.h"
 #include "config/recipe.h"
 #include "config/settings_check.h"
+#include "config/settings_data.h"
+#include "config/settings_key.h"
 #include "config/settings_read.h"
+#include "config/settings_suggest.h"
 #include "config/settings_table.h"
 
 #include <string.h>
@@ -33,7 +36,7 @@ static void note(Loading *loading, const Setting *row, const Value *value) {
     while (!strcmp(written->origin.place, SETTINGS_TABLE_DEFAULT))
         for (written = written->first; is_default(written);) written = written->next;
     loading->settings->notes[loading->settings->note_count++] =
-        (SettingsNote){.key = row->key,
+        (SettingsNote){.key = value_path(loading->arena, value),
                        .value = value_shown(loading->arena, value),
                        .origin = value_origin(loading->arena, written->origin),
                        .reason = row->help};
@@ -41,7 +44,7 @@ static void note(Loading *loading, const Setting *row, const Value *value) {
 
 static bool unknown(Loading *loading, const Value *value, const char *key) {
     error_set(loading->error, "%s: unknown key %s", value_origin(loading->arena, value->origin), key);
-    settings_table_suggest(loading->error, loading->arena, key);
+    settings_suggest(loading->error, loading->arena, key);
     return false;
 }
 
@@ -55,6 +58,20 @@ static bool check_group(Loading *loading, const Value *value, const char *key) {
     if (value->kind == VALUE_NULL && settings_table_idle(key)) return true;
     return value_fail(loading->error, loading->arena, value, "expected a mapping, found %s",
                       value_shown(loading->arena, value));
+}
+
+static bool check_names(Loading *loading, const Value *map, const char *prefix, bool open);
+
+static bool check_list_names(Loading *loading, const Value *list, const char *prefix) {
+    int number = 0;
+    for (const Value *at = list->first; at; at = at->next, number++) {
+        const char *key = arena_format(loading->arena, "%s.%d", prefix, number);
+        if (at->kind != VALUE_MAP)
+            return value_fail(loading->error, loading->arena, at, "expected a mapping, found %s",
+                              value_shown(loading->arena, at));
+        if (!check_names(loading, at, key, false)) return false;
+    }
+    return true;
 }
 
 // All names are checked before any value is resolved or read, so that a slip in a name is told before what follows from it.
@@ -72,6 +89,39 @@ static bool check_names(Loading *loading, const Value *map, const char *prefix, 
         if (row && value_is_mandatory(at))
             return value_fail(loading->error, loading->arena, at, "a value is mandatory; give one: %s=…", key);
         if (at->kind == VALUE_MAP && group && !check_names(loading, at, key, open || (row && row->open))) return false;
+        if (at->kind == VALUE_LIST && settings_key_holds_datasets(key) && !check_list_names(loading, at, key))
+            return false;
+    }
+    return true;
+}
+
+static bool read_values(Loading *loading, const Value *map, const char *prefix);
+
+static bool read_dataset(Loading *loading, const Value *map, const char *key) {
+    settings_data_begin_dataset(loading->settings, loading->arena, key);
+    if (!read_values(loading, map, key)) return false;
+    settings_data_end_dataset(loading->settings, loading->arena);
+    return true;
+}
+
+static bool read_datasets(Loading *loading, const Value *value, const char *key) {
+    if (value->kind == VALUE_MAP) return read_dataset(loading, value, key);
+    int number = 0;
+    for (const Value *at = value->first; at; at = at->next)
+        if (!read_dataset(loading, at, arena_format(loading->arena, "%s.%d", key, number++))) return false;
+    return true;
+}
+
+// The environments that are here; those that are not are rows of their own, without effect until a data set names one.
+static bool read_rewards(Loading *loading, const Value *map) {
+    for (const Value *at = map->first; at; at = at->next) {
+        const char *key = arena_format(loading->arena, "env.%s", at->key);
+        const Setting *row = settings_table_find(key);
+        if (row && row->class == SETTING_NOT_APPLICABLE) note(loading, row, at);
+        if (at->kind != VALUE_MAP || (row && row->class == SETTING_NOT_APPLICABLE)) continue;
+        settings_data_begin_reward(loading->settings, loading->arena, at->key);
+        if (!read_values(loading, at, key)) return false;
+        settings_data_end_reward(loading->settings, loading->arena);
     }
     return true;
 }
@@ -89,13 +139,18 @@ static void read_row(Loading *loading, const Setting *row, const Value *value, c
 }
 
 static bool read_values(Loading *loading, const Value *map, const char *prefix) {
+    if (!strcmp(prefix, "env")) return read_rewards(loading, map);
     for (const Value *at = map->first; at; at = at->next) {
         const char *key = key_of(loading, prefix, at);
         const Setting *row = settings_table_find(key);
         if (!check_group(loading, at, key)) return false;
         if (row && row->class == SETTING_NOT_APPLICABLE) note(loading, row, at);
         if (row) read_row(loading, row, at, key);
-        if (at->kind == VALUE_MAP && settings_table_group(key) && !read_values(loading, at, key)) return false;
+        if (settings_key_holds_datasets(key)) {
+            if (!read_datasets(loading, at, key)) return false;
+        } else if (at->kind == VALUE_MAP && settings_table_group(key) && !read_values(loading, at, key)) {
+            return false;
+        }
     }
     return true;
 }
@@ -116,7 +171,10 @@ bool settings_load(Settings **out, Arena *arena, const char *recipe_path, int ov
     settings->recipe_path = arena_string(arena, recipe_path);
     settings->alias = recipe.alias;
     settings->tree = tree;
-    settings->notes = arena_array(arena, SettingsNote, settings_table_count);
+    const Value *environments = value_get(tree, "env");
+    int64_t most_notes = (int64_t)settings_table_count + (environments ? value_count(environments) : 0);
+    settings->notes = arena_array(arena, SettingsNote, most_notes);
+    settings_data_complete(tree, arena);
     Loading loading = {.settings = settings, .arena = arena, .error = error};
     if (!check_names(&loading, tree, "", false) || !interpolate_resolve(tree, arena, error)) return false;
     // Once more: an interpolation may have put a mapping in.

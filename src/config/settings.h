@@ -4,7 +4,8 @@
 #include "config/value.h"
 #include "model/precision.h"
 #include "rollout/generation_options.h"
-#include "text/arithmetic.h"
+#include "text/dataset.h"
+#include "text/reward.h"
 #include "train/advantage.h"
 #include "train/loss.h"
 #include "train/micro_batches.h"
@@ -50,15 +51,18 @@ typedef struct PolicyOptions {
     BatchingOptions batching; // what these and train_micro_batch_size say
 } PolicyOptions;
 
-// data.*
+// data.*, env.*
 typedef struct DataOptions {
-    int64_t max_input_seq_length; // longer prompts are refused
+    int64_t max_input_seq_length; // samples of longer prompts are left out
     bool shuffle;
-    const char *dataset_name;            // data.train: "arithmetic"
-    double split_validation_size;        // data.train: below 1 a share, else a number of questions
-    const char *validation_dataset_name; // NULL: the part that the split keeps; "arithmetic": the same
-    const char *env_name;                // the reward: "last_integer"
-    ArithmeticOptions arithmetic;
+    bool use_multiple_dataloader;       // an order for each data set of data.train, taken in turn
+    int64_t num_prompts_per_dataloader; // by so many; 0: one order for all
+    int64_t train_count, validation_count;
+    DatasetOptions *train, *validation; // data.train, data.validation
+    int64_t reward_count;
+    RewardOptions *rewards; // env.*
+    DatasetOptions entry;   // the one that is being read
+    RewardOptions reward;   // the one that is being read
 } DataOptions;
 
 // checkpointing.*

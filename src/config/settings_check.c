@@ -1,5 +1,7 @@
 #include "config/settings_check.h"
 
+#include "config/settings_data.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -66,10 +68,6 @@ static bool check_loss(const Check *check) {
     const LossOptions *loss = &check->settings->loss_fn;
     if (!loss_options_check(loss, check->error)) return with_place(check);
     if (!advantage_options_check(&check->settings->adv_estimator, loss, check->error)) return with_place(check);
-    if (!strcmp(check->settings->adv_estimator.name, "gdpo"))
-        return refuse(check, "grpo.adv_estimator.name",
-                      "\"gdpo\" needs a reward of two components or more; data.train.env_name '%s' gives one",
-                      check->settings->data.env_name);
     if (check->settings->grpo.skip_reference_policy_logprobs_calculation && loss->reference_policy_kl_penalty != 0)
         return refuse(check, "grpo.skip_reference_policy_logprobs_calculation",
                       "true needs loss_fn.reference_policy_kl_penalty 0; it is %g", loss->reference_policy_kl_penalty);
@@ -121,31 +119,29 @@ static bool check_generation(const Check *check) {
     return true;
 }
 
-// All triples (left, operation, right) are questions. The split takes a share of them, or a number.
-static bool check_questions(const Check *check) {
-    DataOptions *data = &check->settings->data;
-    ArithmeticOptions *arithmetic = &data->arithmetic;
-    int64_t questions = (arithmetic->left_max - arithmetic->left_min + 1) *
-                        (arithmetic->right_max - arithmetic->right_min + 1); // at most 4e18
-    if (questions > INT32_MAX || (questions *= arithmetic->operation_count) > INT32_MAX)
-        return refuse(check, "data.train.left", "more than %d questions with data.train.right and operations",
-                      INT32_MAX);
-    const char *key = "data.train.split_validation_size";
-    double size = data->split_validation_size, kept = size < 1 ? ceil(size * (double)questions) : size;
-    if (kept != floor(kept)) return refuse(check, key, "%g is neither a share below 1 nor a whole number", size);
-    if (kept >= (double)questions)
-        return refuse(check, key, "%g leaves no training question of the %lld there are", size, (long long)questions);
-    arithmetic->held_out = (int64_t)kept;
+// A command's components are known when it answers.
+static bool check_components(const Check *check) {
+    const DataOptions *data = &check->settings->data;
+    for (int64_t i = 0; i < data->train_count; i++) {
+        const char *name = data->train[i].env_name;
+        const Reward *reward = reward_find(name, settings_data_reward(check->settings, name), check->error);
+        if (reward->component_count == 1)
+            return refuse(check, "grpo.adv_estimator.name",
+                          "\"gdpo\" needs a reward of two components or more; %s.env_name '%s' gives one",
+                          data->train[i].key, name);
+    }
     return true;
+}
+
+static bool check_data(const Check *check) {
+    if (!settings_data_check(check->settings, check->error)) return with_place(check);
+    return strcmp(check->settings->adv_estimator.name, "gdpo") || check_components(check);
 }
 
 static bool check_validation(const Check *check) {
     GrpoOptions *grpo = &check->settings->grpo;
     if (!grpo->val_batch_size) grpo->val_batch_size = grpo->max_val_samples;
     if (!settings_validates(check->settings)) return true;
-    if (!check->settings->data.arithmetic.held_out)
-        return refuse(check, "data.train.split_validation_size",
-                      "0 leaves no question for validation; without validation set grpo.val_period 0");
     if (grpo->val_batch_size > grpo->max_val_samples)
         return refuse(check, "grpo.val_batch_size", "%lld is more than grpo.max_val_samples, %lld",
                       (long long)grpo->val_batch_size, (long long)grpo->max_val_samples);
@@ -199,6 +195,6 @@ bool settings_check(Settings *settings, Arena *arena, Error *error) {
         settings->policy.chat_template = "{% for message in messages %}{{ message.content }}{% endfor %}";
     Check check = {.settings = settings, .arena = arena, .error = error};
     return check_precision(&check) && check_batches(&check) && check_loss(&check) && check_rewards(&check) &&
-           check_optimizer(&check) && check_generation(&check) && check_questions(&check) && check_validation(&check) &&
+           check_optimizer(&check) && check_generation(&check) && check_data(&check) && check_validation(&check) &&
            check_early_end(&check) && check_deadline(&check) && check_checkpoints(&check);
 }

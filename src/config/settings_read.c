@@ -194,6 +194,28 @@ static bool read_stop_strings(const Reading *reading, GenerationOptions *options
     return true;
 }
 
+static bool read_datasets(const Reading *reading, const Value *value) {
+    if (value->kind == VALUE_MAP || value->kind == VALUE_LIST) return true;
+    return expected(reading, value, "a mapping or a list of mappings");
+}
+
+// A list of words, or a text for the shell.
+static bool read_command(const Reading *reading, const char *const **field, const Value *value) {
+    const char **words = arena_array(reading->arena, const char *, value_count(value) + 4);
+    int count = 0;
+    if (value->kind == VALUE_TEXT && *value->text) {
+        words[0] = "/bin/sh", words[1] = "-c", words[2] = value->text;
+        *field = words;
+        return true;
+    }
+    if (value->kind != VALUE_LIST || !value->first)
+        return expected(reading, value, "a program and its arguments as a list of texts, or a text for the shell");
+    for (const Value *at = value->first; at; at = at->next)
+        if (!at->text || !read_text(reading, &words[count++], at)) return expected(reading, at, "a text");
+    *field = words;
+    return true;
+}
+
 // ---- policy.scheduler
 
 typedef struct ScheduleArgument {
@@ -356,7 +378,9 @@ static bool read_field(const Reading *reading, Settings *settings, void *field, 
     case SETTING_WEIGHTS: return read_weights(reading, &settings->adv_estimator, value);
     case SETTING_RANGE: return read_range(reading, field, value);
     case SETTING_MAPPING: return read_mapping(reading, out, value);
-    case SETTING_OPERATIONS: return read_operations(reading, &settings->data.arithmetic, value);
+    case SETTING_OPERATIONS: return read_operations(reading, &settings->data.entry.arithmetic, value);
+    case SETTING_DATASETS: return read_datasets(reading, value);
+    case SETTING_COMMAND: return read_command(reading, field, value);
     }
     CHECK(false, "type %d of %s", (int)reading->row->type, reading->row->key);
 }
@@ -366,7 +390,8 @@ bool settings_read(Settings *settings, const Setting *row, const Value *value, A
     if (row->class == SETTING_REFUSED && !is_allowed(&reading, value))
         return value_fail(error, arena, value, "%s is not supported yet; only %s is (%.*s)", value_shown(arena, value),
                           row->allowed, (int)strlen(row->help) - 1, row->help);
-    bool nowhere = row->type == SETTING_UNREAD || row->type == SETTING_GROUP || row->offset == SETTING_NOWHERE;
+    bool nowhere = row->type == SETTING_UNREAD || row->type == SETTING_GROUP || row->type == SETTING_DATASETS ||
+                   row->offset == SETTING_NOWHERE;
     void *field = nowhere ? NULL : (char *)settings + row->offset;
     if (value->kind == VALUE_NULL && row->nullable) return read_null(&reading, field);
     return read_field(&reading, settings, field, value);

@@ -3,6 +3,7 @@
 #include "base/strbuf.h"
 #include "config/override.h"
 #include "config/settings.h"
+#include "config/settings_key.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -72,7 +73,7 @@
 #define GYM "A penalty of NeMo-Gym's agents, which do not run here."
 #define MEGATRON "an internal of Megatron, the other training backend"
 #define VLLM "an internal of vLLM; whet samples with its own engine"
-#define ENVIRONMENT "an environment of Ray's workers; data.train.env_name chooses the reward"
+#define ENVIRONMENT "an environment that is not here; a data set that names it is refused"
 #define OTHER_ENGINE "a key of another generation backend; whet samples with its own engine"
 #define RAY "an internal of Ray's workers; whet is one program"
 #define RANKS "ranks are those that mpirun or srun starts; results do not depend on their number"
@@ -460,43 +461,81 @@ const Setting settings_table[] = {
     IDLE("policy.generation.real_quant_ignore", NULL, "has a meaning with policy.generation.real_quant only"),
 
     INTEGER("data.max_input_seq_length", data.max_input_seq_length, "${policy.max_total_sequence_length}", 1, BILLION,
-            "Tokens of a prompt at most; a longer one is refused."),
+            "Tokens of a prompt at most; the samples of a longer one are left out."),
     BOOL("data.shuffle", data.shuffle, "true", "Another order of the questions in every epoch."),
     IDLE("data.num_workers", "1", "questions are read by the program itself"),
-    ONLY("data.use_multiple_dataloader", "false", "false", "A loader for each of several datasets."),
-    CHOICE("data.train.dataset_name", data.dataset_name, "OpenMathInstruct-2", "arithmetic",
-           "The training questions: arithmetic makes them."),
-    REAL("data.train.split_validation_size", data.split_validation_size, "0.05", 0, BILLION,
-         "Questions kept for validation: a share when below 1, else their number."),
-    INTEGER("data.train.seed", data.arithmetic.seed, "${grpo.seed}", 0, 9e18, "Which questions are kept."),
-    SHAPED("data.train.operations", SETTING_OPERATIONS, data.arithmetic, "['+']", "arithmetic: of + - *."),
-    SHAPED("data.train.left", SETTING_RANGE, data.arithmetic.left_min, "[10,99]",
+    BOOL("data.use_multiple_dataloader", data.use_multiple_dataloader, "false",
+         "Each data set of data.train has an order and epochs of its own, and they take turns."),
+    INTEGER_OR_NULL("data.num_prompts_per_dataloader", data.num_prompts_per_dataloader, "null", 1, 1e6, 0,
+                    "Prompts of a turn, with data.use_multiple_dataloader; divides those of a rollout."),
+    ONLY("data.custom_dataloader", NULL, "null", "A Python function that mixes data sets; here they take turns."),
+    {.key = "data.train",
+     .type = SETTING_DATASETS,
+     .help = "The training questions: a data set, or a list of them. data.default and data.validation take the same "
+             "keys (docs/data.md)."},
+    TEXT("data.train.dataset_name", data.entry.dataset_name, "OpenMathInstruct-2",
+         "arithmetic (questions that are made), gsm8k, ResponseDataset (data_path), or a file or folder."),
+    TEXT_OR_NULL("data.train.data_path", data.entry.data_path, "null", "ResponseDataset: a file or folder of rows."),
+    TEXT_OR_NULL("data.train.split", data.entry.split, "null",
+                 "Which file of a folder, or part of gsm8k; null: train, in data.validation test."),
+    TEXT("data.train.input_key", data.entry.input_key, "input", "Where a row has the question."),
+    TEXT("data.train.output_key", data.entry.output_key, "output", "Where a row has the right answer."),
+    {.key = "data.train.split_validation_size",
+     .type = SETTING_REAL,
+     .offset = offsetof(Settings, data.entry.split_validation_size),
+     .fallback = "null",
+     .high = BILLION,
+     .nullable = true,
+     .null_value = NAN,
+     .help = "Questions kept for validation: a share when below 1, else their number; null: 0.05 without "
+             "data.validation, else 0."},
+    INTEGER("data.train.seed", data.entry.seed, "${grpo.seed}", 0, 9e18, "Which questions are kept."),
+    ONLY("data.train.subset", NULL, "null, main, default", "A part of a data set of the hub."),
+    ONLY("data.train.extract_answer", NULL, "true", "gsm8k: the right answer is what stands behind ####."),
+    TEXT("data.train.env_name", data.entry.env_name, "${data.default.env_name}",
+         "The reward: math, dapo, number, last_integer, english_multichoice, math_multi_reward, or one with "
+         "env.<name>.command (docs/rewards.md)."),
+    TEXT_OR_NULL("data.train.prompt_file", data.entry.prompt_file, "${data.default.prompt_file}",
+                 "A text with the slot {} for the question."),
+    TEXT_OR_NULL("data.train.system_prompt_file", data.entry.system_prompt_file, "${data.default.system_prompt_file}",
+                 "A text that is the system message."),
+    CHOICE("data.train.processor", data.entry.processor, "${data.default.processor}", "math_hf_data_processor, default",
+           "How a row becomes a prompt: question into prompt_file, chat template, ids."),
+    SHAPED("data.train.operations", SETTING_OPERATIONS, data.entry.arithmetic, "['+']", "arithmetic: of + - *."),
+    SHAPED("data.train.left", SETTING_RANGE, data.entry.arithmetic.left_min, "[10,99]",
            "arithmetic: least and greatest left number."),
-    SHAPED("data.train.right", SETTING_RANGE, data.arithmetic.right_min, "[1,9]",
+    SHAPED("data.train.right", SETTING_RANGE, data.entry.arithmetic.right_min, "[1,9]",
            "arithmetic: least and greatest right number."),
-    CHOICE("data.train.env_name", data.env_name, "${data.default.env_name}", "last_integer",
-           "The reward: last_integer gives 1 where the answer's last integer is right."),
-    ONLY("data.train.data_path", NULL, "null", "A file of questions."),
-    ONLY("data.train.prompt_file", "${data.default.prompt_file}", "null", "A file that the question is put into."),
-    ONLY("data.train.system_prompt_file", "${data.default.system_prompt_file}", "null",
-         "A file with a system message."),
-    IDLE("data.train.processor", "${data.default.processor}", "a Python function"),
     {.key = "data.validation",
-     .type = SETTING_GROUP,
+     .type = SETTING_DATASETS,
      .fallback = "null",
      .nullable = true,
-     .help = "The validation questions; null: those kept by data.train.split_validation_size."},
-    CHOICE_OR_NULL("data.validation.dataset_name", data.validation_dataset_name, NULL, "arithmetic",
-                   "arithmetic: those kept by data.train.split_validation_size."),
-    ONLY("data.validation.data_path", NULL, "null", "A file of questions."),
+     .help = "Validation questions besides those that data.train holds out: a data set, a list of them, or null."},
     SOURCE("data.default.env_name", SETTING_TEXT, "math", "Default of data.train.env_name."),
     SOURCE_OR_NULL("data.default.prompt_file", "null", "Default of data.train.prompt_file."),
     SOURCE_OR_NULL("data.default.system_prompt_file", "null", "Default of data.train.system_prompt_file."),
-    IDLE("data.default.processor", "math_hf_data_processor", "a Python function"),
+    SOURCE("data.default.processor", SETTING_TEXT, "math_hf_data_processor", "Default of data.train.processor."),
+    ONLY("data.train_data_path", NULL, "null", "The older name of data.train.data_path."),
+    ONLY("data.val_data_path", NULL, "null", "The older name of data.validation.data_path."),
 
-    IDLE_TREE("env.math", "{}", ENVIRONMENT),
-    IDLE_TREE("env.dapo", NULL, ENVIRONMENT),
+    {.key = "env", .type = SETTING_GROUP, .fallback = "{}", .nullable = true, .help = "Rewards by name."},
+    {.key = "env.math",
+     .type = SETTING_GROUP,
+     .fallback = "{}",
+     .nullable = true,
+     .help = "The reward math: keys are those of env.<name>."},
+    CHOICE_OR_NULL("env.<name>.math_verify_impl", data.reward.math_verify_impl, NULL,
+                   "hf_math_verify, dapo_math_verify", "math: compare values, or normalised texts as DAPO does."),
+    CHOICE_OR_NULL("env.<name>.verifier_type", data.reward.verifier_type, NULL, "math, english_multichoice",
+                   "math: compare answers, or letters of choices."),
+    SHAPED_OR_NULL("env.<name>.command", SETTING_COMMAND, data.reward.command, NULL,
+                   "A program that scores answers, JSON lines in and out (docs/rewards.md)."),
+    REAL("env.<name>.timeout_seconds", data.reward.timeout_seconds, NULL, SETTING_ABOVE_ZERO, 1e6,
+         "Seconds that the command has for a batch; 300 unless given."),
+    ONLY("env.<name>.stop_strings", NULL, "null", "Stop strings of an environment; policy.generation.stop_strings."),
+    IDLE("env.<name>.num_workers", NULL, "answers are judged by the program itself"),
     IDLE_TREE("env.code", NULL, ENVIRONMENT),
+    IDLE_TREE("env.code_jaccard", NULL, ENVIRONMENT),
     IDLE_TREE("env.vlm", NULL, ENVIRONMENT),
     IDLE_TREE("env.reward_model", NULL, ENVIRONMENT),
     IDLE_TREE("env.nemo_gym", NULL, ENVIRONMENT),
@@ -540,22 +579,27 @@ const Setting settings_table[] = {
 };
 const size_t settings_table_count = sizeof settings_table / sizeof *settings_table;
 
-// key is path, or path lies below it.
-static bool at_or_below(const char *path, const char *key) {
-    size_t length = strlen(key);
-    return !strncmp(path, key, length) && (!path[length] || path[length] == '.');
-}
-
-const Setting *settings_table_find(const char *key) {
+static const Setting *find(const char *key) {
     for (size_t i = 0; i < settings_table_count; i++)
         if (!strcmp(settings_table[i].key, key)) return &settings_table[i];
     return NULL;
 }
 
-bool settings_table_group(const char *key) {
+const Setting *settings_table_find(const char *key) {
+    char row[SETTINGS_KEY_SIZE];
+    const Setting *own = find(key);
+    return own ? own : find(settings_key_row(row, key));
+}
+
+static bool is_group(const char *key) {
     for (size_t i = 0; i < settings_table_count; i++)
-        if (strcmp(settings_table[i].key, key) && at_or_below(settings_table[i].key, key)) return true;
+        if (strcmp(settings_table[i].key, key) && settings_key_at_or_below(settings_table[i].key, key)) return true;
     return false;
+}
+
+bool settings_table_group(const char *key) {
+    char row[SETTINGS_KEY_SIZE];
+    return is_group(key) || is_group(settings_key_row(row, key));
 }
 
 bool settings_table_knows(const char *key) {
@@ -565,7 +609,7 @@ bool settings_table_knows(const char *key) {
 bool settings_table_idle(const char *key) {
     bool group = false;
     for (size_t i = 0; i < settings_table_count; i++) {
-        if (!strcmp(settings_table[i].key, key) || !at_or_below(settings_table[i].key, key)) continue;
+        if (!strcmp(settings_table[i].key, key) || !settings_key_at_or_below(settings_table[i].key, key)) continue;
         if (settings_table[i].class == SETTING_HONOURED) return false;
         group = true;
     }
@@ -574,7 +618,8 @@ bool settings_table_idle(const char *key) {
 
 const Setting *settings_table_open(const char *key) {
     for (size_t i = 0; i < settings_table_count; i++)
-        if (settings_table[i].open && strcmp(key, settings_table[i].key) && at_or_below(key, settings_table[i].key))
+        if (settings_table[i].open && strcmp(key, settings_table[i].key) &&
+            settings_key_at_or_below(key, settings_table[i].key))
             return &settings_table[i];
     return NULL;
 }
@@ -605,57 +650,4 @@ Value *settings_table_defaults(Arena *arena) {
         if (!value_get(at, part)) value_set(arena, at, part, value);
     }
     return root;
-}
-
-static const char *last_part(const char *key) {
-    const char *dot = strrchr(key, '.');
-    return dot ? dot + 1 : key;
-}
-
-// The only row whose last part is that of key, or NULL.
-static const char *same_name_elsewhere(const char *key) {
-    const char *found = NULL;
-    for (size_t i = 0; i < settings_table_count; i++) {
-        if (strcmp(last_part(settings_table[i].key), last_part(key))) continue;
-        if (found) return NULL;
-        found = settings_table[i].key;
-    }
-    return found;
-}
-
-// The key with its first unknown part replaced by the nearest that stands beside it, as far as that is known.
-static const char *slip_in_part(Arena *arena, const char *key) {
-    size_t known = 0; // bytes of the longest prefix that is a group
-    for (size_t i = 0; key[i]; i++)
-        if (key[i] == '.' && settings_table_group(arena_bytes(arena, key, i))) known = i;
-    const char *prefix = arena_bytes(arena, key, known), *part = key + (known ? known + 1 : 0);
-    const char *word = arena_bytes(arena, part, strcspn(part, ".")), *rest = part + strcspn(part, ".");
-    const char **names = arena_array(arena, const char *, settings_table_count);
-    size_t count = 0;
-    for (size_t i = 0; i < settings_table_count; i++) {
-        const char *row = settings_table[i].key;
-        if (known && (!at_or_below(row, prefix) || !row[known])) continue;
-        const char *child = row + (known ? known + 1 : 0);
-        names[count++] = arena_bytes(arena, child, strcspn(child, "."));
-    }
-    const char *near = strbuf_nearest(word, names, count);
-    if (!near) return NULL;
-    const char *corrected = arena_format(arena, "%s%s%s", prefix, known ? "." : "", near);
-    const char *whole = arena_format(arena, "%s%s", corrected, rest);
-    return settings_table_knows(whole) ? whole : corrected;
-}
-
-void settings_table_suggest(Error *error, Arena *arena, const char *key) {
-    const char *near = same_name_elsewhere(key);
-    if (!near) near = slip_in_part(arena, key);
-    if (!near) {
-        const char **names = arena_array(arena, const char *, settings_table_count);
-        for (size_t i = 0; i < settings_table_count; i++) names[i] = last_part(settings_table[i].key);
-        const char *name = strbuf_nearest(last_part(key), names, settings_table_count);
-        for (size_t i = 0; name && i < settings_table_count && !near; i++)
-            if (names[i] == name) near = settings_table[i].key;
-    }
-    if (!near) return;
-    size_t length = strlen(error->text);
-    snprintf(error->text + length, sizeof error->text - length, "; did you mean %s?", near);
 }

@@ -21,7 +21,9 @@ typedef enum SettingType {
     SETTING_WEIGHTS, // list of numbers into AdvantageOptions
     SETTING_RANGE,   // two neighbouring int64_t, [low, high]
     SETTING_OPERATIONS,
-    SETTING_MAPPING // const char *, as JSON
+    SETTING_MAPPING,  // const char *, as JSON
+    SETTING_DATASETS, // a mapping of rows, or a list of such mappings
+    SETTING_COMMAND   // const char *const *: a list of texts, or a text for the shell
 } SettingType;
 
 typedef enum SettingClass {
@@ -51,13 +53,11 @@ typedef struct Setting {
 extern const Setting settings_table[];
 extern const size_t settings_table_count;
 
-const Setting *settings_table_find(const char *key); // the row of exactly this key
-bool settings_table_group(const char *key);          // rows lie below this key
-bool settings_table_knows(const char *key);          // a row or a group
-bool settings_table_idle(const char *key);           // a group of rows none of which is honoured
+const Setting *
+settings_table_find(const char *key);       // the row of this key, or the one that many share (config/settings_key.h)
+bool settings_table_group(const char *key); // rows lie below this key
+bool settings_table_knows(const char *key); // a row or a group
+bool settings_table_idle(const char *key);  // a group of rows none of which is honoured
 const Setting *settings_table_open(const char *key); // the open row that the key lies below, or NULL
 bool settings_table_nullable(const char *key);
 Value *settings_table_defaults(Arena *arena); // the tree of all built-in defaults, interpolations unresolved
-
-// Appends "; did you mean <key>?" when a key is near: a slip in the path, or the right name below another parent.
-void settings_table_suggest(Error *error, Arena *arena, const char *key);

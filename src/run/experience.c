@@ -50,14 +50,14 @@ static void shape(Samples *samples, const Settings *s, Arena *arena) {
     reward_shaping_apply(samples->reward, samples->valid, tokens, truncated, samples->count, &s->reward_shaping);
 }
 
-// Scores, scales and shapes. Returns which samples are of groups whose rewards differ.
-static bool *score(Experience *e, Samples *samples, Trainer *t, Arena *arena) {
+// Scores, scales and shapes. Returns which samples are of groups whose rewards differ; NULL: a reward has failed.
+static bool *score(Experience *e, Samples *samples, Trainer *t, int64_t step, Arena *arena, Error *error) {
     const Settings *s = t->settings;
     double started = log_seconds();
     int64_t count = samples->count, scored = e->counts.generated - e->counts.unscored, missing = 0;
     bool *differs = arena_array(arena, bool, count);
     int32_t *group = arena_array(arena, int32_t, count);
-    task_reward(&t->task, samples, false, arena);
+    if (!task_reward(&t->task, samples, false, step, arena, error)) return NULL;
     int64_t outside = reward_shaping_scale(samples->reward, samples->valid, count, &s->reward_scaling);
     if (outside)
         log_warn("%lld of %lld rewards are outside grpo.reward_scaling %g to %g and count as its ends",
@@ -106,7 +106,8 @@ bool experience_collect(Experience *e, bool *complete, Trainer *t, int64_t step,
         if (!sampled) return true;
         *position += t->task.prompts_per_batch;
         e->counts.gen_batches++;
-        const bool *differs = score(e, &samples, t, arena);
+        const bool *differs = score(e, &samples, t, step, arena, error);
+        if (!differs) return false;
         if (grpo->use_dynamic_sampling)
             e->counts.discarded += samples_append(&e->samples, &samples, differs, wanted - e->samples.count, arena);
         else

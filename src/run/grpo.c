@@ -77,6 +77,8 @@ static bool advantages(StepReport *report, Samples *samples, const Trainer *t, c
                             .valid = samples->valid,
                             .group = group,
                             .mask = mask,
+                            .component_count = samples->component_count,
+                            .components = (const float *const *)samples->component,
                             .policy = samples->generation_logprobs,
                             .reference = samples->reference_logprobs};
     bool good = advantage_estimate(samples->advantage, &input, options, &t->settings->loss_fn, error);

@@ -22,6 +22,7 @@ static json_t *training_info(const Progression *at, const Trainer *t) {
     json_object_set_new(info, "tokenizer", json_string(t->settings->policy.tokenizer_name));
     json_object_set_new(info, "chat_template", json_string(t->settings->policy.chat_template));
     json_object_set_new(info, "model_digest", json_string(t->model_digest));
+    json_object_set_new(info, "data_digest", json_string(t->task.data_digest));
     return info;
 }
 
@@ -105,6 +106,9 @@ static bool read_info(Progression *at, const json_t *info, const Trainer *t, Err
                          "trained from another model (%s) than policy.model_name %s; choose another "
                          "checkpointing.checkpoint_dir",
                          model ? model : "which is not named", t->model.path);
+    const char *data = json_string_value(json_object_get(info, "data_digest"));
+    if (data && strcmp(data, t->task.data_digest))
+        log_warn("the questions are not those of the checkpoint: which come next is decided anew");
     if (!read_count(&total, info, "total_steps", error) || !read_count(&at->position, info, "asked_questions", error) ||
         !read_count(&at->consumed_samples, info, "consumed_samples", error) ||
         !read_count(&at->total_valid_tokens, info, "total_valid_tokens", error))

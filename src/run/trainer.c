@@ -63,6 +63,7 @@ void trainer_close(Trainer *t) {
     resident_close(&t->rollout);
     walk_close(&t->walk);
     shard_close(&t->shards);
+    task_close(&t->task);
     loaded_model_close(&t->model);
     if (t->ops.kernels) ops_close(&t->ops);
     *t = (Trainer){0};

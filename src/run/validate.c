@@ -50,8 +50,8 @@ static void count_question(Tally *tally, const Samples *samples, int64_t first, 
 }
 
 // Asks questions first..first+count-1. *complete is false when the validation is abandoned.
-static bool ask(Tally *tally, StrBuf *lines, bool *complete, Trainer *t, int64_t first, int64_t count, Arena *arena,
-                Error *error) {
+static bool ask(Tally *tally, StrBuf *lines, bool *complete, Trainer *t, int64_t step, int64_t first, int64_t count,
+                Arena *arena, Error *error) {
     const Settings *s = t->settings;
     int64_t k = s->grpo.val_num_generations_per_prompt;
     EngineRequest *requests;
@@ -61,7 +61,7 @@ static bool ask(Tally *tally, StrBuf *lines, bool *complete, Trainer *t, int64_t
         !trainer_rollout(t, &samples, complete, arena, requests, count, &s->val_generation, run, "validating", error))
         return false;
     if (!*complete) return true;
-    task_reward(&t->task, &samples, true, arena);
+    if (!task_reward(&t->task, &samples, true, step, arena, error)) return false;
     for (int64_t q = 0; q < count; q++) count_question(tally, &samples, q * k, k);
     for (int64_t b = 0; b < samples.count; b++) {
         record(lines, &t->task, &samples, b, b % k);
@@ -81,7 +81,7 @@ bool validate_policy(Validation *validation, Trainer *t, int64_t step, Error *er
     bool good = true, complete = true;
     for (int64_t first = 0; good && complete && first < total; first += grpo->val_batch_size) {
         int64_t count = int64_smaller(total - first, grpo->val_batch_size);
-        good = ask(&tally, &lines, &complete, t, first, count, &arena, error);
+        good = ask(&tally, &lines, &complete, t, step, first, count, &arena, error);
         arena_reset(&arena);
     }
     if (good && complete) {

@@ -1,7 +1,5 @@
 #include "text/arithmetic.h"
 
-#include "base/rng.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -19,13 +17,13 @@ static bool calculate(int64_t *result, char operation, int64_t left, int64_t rig
 static bool check_operations(const ArithmeticOptions *options, Error *error) {
     const char *operations = options->operations;
     if (options->operation_count < 1 || options->operation_count > ARITHMETIC_MAX_OPERATIONS)
-        return error_set(error, "data.train.operations: %d of them: expected one to three of \"+\", \"-\", \"*\"",
+        return error_set(error, "operations: %d of them: expected one to three of \"+\", \"-\", \"*\"",
                          options->operation_count);
     for (int i = 0; i < options->operation_count; i++) {
         if (!operations[i] || !strchr("+-*", operations[i]))
-            return error_set(error, "data.train.operations: \"%.1s\": expected \"+\", \"-\" or \"*\"", operations + i);
+            return error_set(error, "operations: \"%.1s\": expected \"+\", \"-\" or \"*\"", operations + i);
         if (memchr(operations, operations[i], (size_t)i))
-            return error_set(error, "data.train.operations: \"%c\" is there twice", operations[i]);
+            return error_set(error, "operations: \"%c\" is there twice", operations[i]);
     }
     return true;
 }
@@ -33,11 +31,10 @@ static bool check_operations(const ArithmeticOptions *options, Error *error) {
 // Numbers from least to most, in *count.
 static bool check_range(int64_t *count, const char *side, int64_t least, int64_t most, Error *error) {
     if (least > most)
-        return error_set(error, "data.train.%s: [%lld, %lld]: expected the least number first", side, (long long)least,
+        return error_set(error, "%s: [%lld, %lld]: expected the least number first", side, (long long)least,
                          (long long)most);
     if (__builtin_sub_overflow(most, least, count) || __builtin_add_overflow(*count, 1, count))
-        return error_set(error, "data.train.%s: [%lld, %lld]: the range is too long", side, (long long)least,
-                         (long long)most);
+        return error_set(error, "%s: [%lld, %lld]: the range is too long", side, (long long)least, (long long)most);
     return true;
 }
 
@@ -48,8 +45,8 @@ static bool check_answers(const ArithmeticOptions *options, Error *error) {
             int64_t left = corner & 1 ? options->left_max : options->left_min, answer;
             int64_t right = corner & 2 ? options->right_max : options->right_min;
             if (!calculate(&answer, options->operations[i], left, right))
-                return error_set(error, "data.train.left: the answer of %lld %c %lld needs more than 64 bits",
-                                 (long long)left, options->operations[i], (long long)right);
+                return error_set(error, "left: the answer of %lld %c %lld needs more than 64 bits", (long long)left,
+                                 options->operations[i], (long long)right);
         }
     return true;
 }
@@ -63,47 +60,23 @@ bool arithmetic_open(Arithmetic *arithmetic, const ArithmeticOptions *options, E
     if (__builtin_mul_overflow(*left, *right, count) ||
         __builtin_mul_overflow(*count, (int64_t)options->operation_count, count) ||
         *count > INT64_C(1) << MOST_QUESTIONS_LOG2)
-        return error_set(error, "data.train: %lld × %lld × %d questions: expected at most 2^%d", (long long)*left,
+        return error_set(error, "left: %lld × %lld × %d questions: expected at most 2^%d", (long long)*left,
                          (long long)*right, options->operation_count, MOST_QUESTIONS_LOG2);
-    return (options->held_out >= 0 && options->held_out < *count) ||
-           error_set(error,
-                     "data.train.split_validation_size: %lld: expected a number from 0 to below the number of "
-                     "questions (%lld)",
-                     (long long)options->held_out, (long long)*count);
+    return true;
 }
 
-int64_t arithmetic_count(const Arithmetic *arithmetic, ArithmeticPart part) {
-    int64_t held_out = arithmetic->options.held_out;
-    return part == ARITHMETIC_HELD_OUT ? held_out : arithmetic->count - held_out;
-}
-
-static void check_index(const Arithmetic *arithmetic, ArithmeticPart part, int64_t index) {
-    int64_t count = arithmetic_count(arithmetic, part);
-    CHECK(index >= 0 && index < count, "question %lld of %lld", (long long)index, (long long)count);
-}
-
-void arithmetic_question(const Arithmetic *arithmetic, ArithmeticPart part, int64_t index,
-                         char text[ARITHMETIC_QUESTION_SIZE], int64_t *answer) {
+void arithmetic_question(const Arithmetic *arithmetic, int64_t index, char text[ARITHMETIC_QUESTION_SIZE],
+                         int64_t *answer) {
     const ArithmeticOptions *options = &arithmetic->options;
-    check_index(arithmetic, part, index);
-    // One permutation of all triples; the held-out ones are its beginning.
-    uint64_t place = (uint64_t)(part == ARITHMETIC_HELD_OUT ? index : options->held_out + index);
-    int64_t triple = (int64_t)rng_permute(place, (uint64_t)arithmetic->count, (uint64_t)options->seed, RNG_QUESTION, 0);
-    int64_t right = options->right_min + triple % arithmetic->right_count;
-    int64_t left = options->left_min + triple / arithmetic->right_count % arithmetic->left_count;
-    char operation = options->operations[triple / arithmetic->right_count / arithmetic->left_count];
+    CHECK(index >= 0 && index < arithmetic->count, "question %lld of %lld", (long long)index,
+          (long long)arithmetic->count);
+    int64_t right = options->right_min + index % arithmetic->right_count;
+    int64_t left = options->left_min + index / arithmetic->right_count % arithmetic->left_count;
+    char operation = options->operations[index / arithmetic->right_count / arithmetic->left_count];
     CHECK(calculate(answer, operation, left, right), "%lld %c %lld", (long long)left, operation, (long long)right);
     char sign[3] = {operation, 0};
     int length =
         snprintf(text, ARITHMETIC_QUESTION_SIZE, right < 0 ? "What is %lld %s (%lld)?" : "What is %lld %s %lld?",
                  (long long)left, operation == '*' ? "×" : sign, (long long)right);
     CHECK(length > 0 && length < ARITHMETIC_QUESTION_SIZE, "%d bytes", length);
-}
-
-int64_t arithmetic_train_index(const Arithmetic *arithmetic, int64_t epoch, int64_t position) {
-    check_index(arithmetic, ARITHMETIC_TRAIN, position);
-    CHECK(epoch >= 0 && epoch <= UINT32_MAX, "epoch %lld", (long long)epoch);
-    uint64_t count = (uint64_t)arithmetic_count(arithmetic, ARITHMETIC_TRAIN);
-    return (int64_t)rng_permute((uint64_t)position, count, (uint64_t)arithmetic->options.seed, RNG_SHUFFLE,
-                                (uint32_t)epoch);
 }

@@ -1,6 +1,9 @@
 #include "text/reward.h"
 
 #include "base/strbuf.h"
+#include "text/answer.h"
+#include "text/reward_dapo.h"
+#include "text/reward_format.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -82,16 +85,104 @@ float reward_last_integer(const char *text, size_t size, int64_t expected) {
 
 // ---- the table
 
+// Gold as an integer of 64 bits: a sign and digits, thousands in commas where they are well-formed.
+static bool read_integer(int64_t *integer, TextSpan gold) {
+    gold = answer_trim(gold);
+    size_t at = 0;
+    bool sign = gold.size && (gold.text[0] == '-' || gold.text[0] == '+');
+    if (sign) at++;
+    if (!is_digit(gold.text, gold.size, at)) return false;
+    size_t begin = at;
+    Number number = read_number(gold.text, gold.size, &at);
+    // A comma that divides numbers would have left some digits out.
+    size_t first = begin;
+    groups_end(gold.text, gold.size, &first);
+    bool negative = sign && gold.text[0] == '-';
+    if (at != gold.size || first != begin || !number.integral || !number.fits) return false;
+    if (number.magnitude > (uint64_t)INT64_MAX + negative) return false;
+    *integer = negative ? (int64_t)-number.magnitude : (int64_t)number.magnitude;
+    return true;
+}
+
+static bool takes_integer(TextSpan gold) {
+    int64_t integer;
+    return read_integer(&integer, gold);
+}
+
+static bool takes_number(TextSpan gold) {
+    mpq_t value;
+    mpq_init(value);
+    bool found = answer_number_find(value, gold) != ANSWER_NONE;
+    mpq_clear(value);
+    return found;
+}
+
+static float last_integer(TextSpan response, TextSpan gold) {
+    int64_t expected;
+    return read_integer(&expected, gold) ? reward_last_integer(response.text, response.size, expected) : 0;
+}
+
+static float number(TextSpan response, TextSpan gold) {
+    return answer_number_equal(gold, response) ? 1 : 0;
+}
+
+static float math(TextSpan response, TextSpan gold) {
+    return answer_equal(gold, response) ? 1 : 0;
+}
+
 static const Reward rewards[] = {
-    {"last_integer", reward_last_integer, "1 when the last integer in the answer is the right one, else 0"},
+    {.name = "math",
+     .component_count = 1,
+     .components = {{"math", math}},
+     .help = "1 when the answer's value is the right one, as mathematics has it (docs/rewards.md), else 0"},
+    {.name = "dapo",
+     .component_count = 1,
+     .components = {{"dapo", reward_dapo}},
+     .help = "1 when the last line \"Answer: …\" is the right one, as normalised text, else 0"},
+    {.name = "number",
+     .component_count = 1,
+     .components = {{"number", number}},
+     .gold = "a number",
+     .takes = takes_number,
+     .help = "1 when the answer's number is the right one, exactly, else 0"},
+    {.name = "last_integer",
+     .component_count = 1,
+     .components = {{"last_integer", last_integer}},
+     .gold = "an integer",
+     .takes = takes_integer,
+     .help = "1 when the last integer in the answer is the right one, else 0"},
+    {.name = "english_multichoice",
+     .component_count = 1,
+     .components = {{"choice", reward_format_choice}},
+     .help = "1 when the letter behind \"Answer:\" is the right one, else 0"},
+    {.name = "math_multi_reward",
+     .component_count = 3,
+     .components = {{"correctness", reward_format_correct},
+                    {"format", reward_format_tags},
+                    {"integer", reward_format_digits}},
+     .help = "three components: <answer>…</answer> is the right text; it stands behind <think>…</think>; it is digits"},
 };
 enum { REWARDS = sizeof rewards / sizeof *rewards };
 
-const Reward *reward_find(const char *name, Error *error) {
-    const char *names[REWARDS];
+static const Reward command = {.name = "command", .help = "what a command of the user's says"};
+
+// The verifiers of NeMo-RL's math environment are rewards of their own here.
+static const char *verifier(const char *name, const RewardOptions *options) {
+    bool is_math = !strcmp(name, "math") || !strcmp(name, "math_default"), is_dapo = !strcmp(name, "dapo");
+    if (!is_math && !is_dapo) return name;
+    const char *impl = options && options->math_verify_impl ? options->math_verify_impl
+                       : is_dapo                            ? "dapo_math_verify"
+                                                            : "hf_math_verify";
+    if (options && options->verifier_type && strcmp(options->verifier_type, "math")) return options->verifier_type;
+    return !strcmp(impl, "dapo_math_verify") ? "dapo" : "math";
+}
+
+const Reward *reward_find(const char *name, const RewardOptions *options, Error *error) {
+    const char *names[REWARDS], *wanted = verifier(name, options);
     StrBuf list = {0};
+    if (options && options->command) return &command;
     for (int i = 0; i < REWARDS; i++) {
-        if (!strcmp(rewards[i].name, name)) {
+        if (!strcmp(rewards[i].name, wanted)) {
             strbuf_close(&list);
             return &rewards[i];
         }
@@ -99,8 +190,15 @@ const Reward *reward_find(const char *name, Error *error) {
         strbuf_format(&list, "%s\"%s\"", i ? ", " : "", names[i]);
     }
     const char *nearest = strbuf_nearest(name, names, REWARDS);
-    error_set(error, "\"%s\" is no reward: expected %s%s%s%s", name, list.text, nearest ? " (did you mean \"" : "",
-              nearest ? nearest : "", nearest ? "\"?)" : "");
+    error_set(error, "\"%s\" is no reward: expected %s%s%s%s, or a command under env.%s.command", name, list.text,
+              nearest ? " (did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?)" : "", name);
     strbuf_close(&list);
     return NULL;
+}
+
+float reward_score(float *component, const Reward *reward, TextSpan response, TextSpan gold) {
+    float sum = 0;
+    for (int i = 0; i < reward->component_count; i++)
+        sum += component[i] = reward->components[i].function(response, gold);
+    return sum;
 }

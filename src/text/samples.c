@@ -30,11 +30,25 @@ static void copy(const Column *column, int64_t to, int64_t from, int64_t count) 
 #define COLUMN(field)                                                                                                  \
     { (void **)&pool->field, from->field, sizeof *from->field }
 
+// The pool has the components of its samples' rewards when all have the same.
+static void agree_on_components(Samples *pool, const Samples *from) {
+    bool same = pool->component_count == from->component_count;
+    for (int c = 0; same && c < pool->component_count; c++)
+        same = !strcmp(pool->component_name[c], from->component_name[c]);
+    if (pool->count && !same) pool->component_count = 0;
+    if (pool->count) return;
+    pool->component_count = from->component_count;
+    memcpy(pool->component_name, from->component_name, sizeof pool->component_name);
+}
+
 int64_t samples_append(Samples *pool, const Samples *from, const bool *keep, int64_t most, Arena *arena) {
-    Column by_sample[] = {COLUMN(prompt),     COLUMN(question), COLUMN(prompt_length), COLUMN(finish),
-                          COLUMN(stopped_by), COLUMN(text),     COLUMN(reward),        COLUMN(valid)};
+    Column by_sample[8 + REWARD_MAX_COMPONENTS] = {COLUMN(prompt), COLUMN(question),   COLUMN(prompt_length),
+                                                   COLUMN(finish), COLUMN(stopped_by), COLUMN(text),
+                                                   COLUMN(reward), COLUMN(valid)};
     Column by_token[] = {COLUMN(ids), COLUMN(generation_logprobs), COLUMN(reference_logprobs), COLUMN(advantage)};
     enum { SAMPLE_COLUMNS = sizeof by_sample / sizeof *by_sample, TOKEN_COLUMNS = sizeof by_token / sizeof *by_token };
+    agree_on_components(pool, from);
+    for (int c = 0; c < pool->component_count; c++) by_sample[8 + c] = (Column)COLUMN(component[c]);
     int64_t count = 0, tokens = 0, left = 0, old = pool->count, old_tokens = old ? pool->offset[old] : 0;
     for (int64_t b = 0; b < from->count; b++) {
         if (!keep[b]) continue;

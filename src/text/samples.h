@@ -2,6 +2,7 @@
 // reasons; the reward stage rewards; the advantage stage advantages; training reads them all.
 #pragma once
 #include "base/arena.h"
+#include "text/reward.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,7 +32,10 @@ typedef struct Samples {
     const char **text;          // [B] decoded answer, special tokens left out
     float *reward;              // [B]
     float *valid;               // [B] 1, or 0: the sample takes part in no statistic and no loss
-    float *advantage;           // [tokens]
+    int component_count;        // of the reward; 0: it has none, or the samples' rewards have different ones
+    const char *component_name[REWARD_MAX_COMPONENTS]; // ascending
+    float *component[REWARD_MAX_COMPONENTS];           // [B] each
+    float *advantage;                                  // [tokens]
 } Samples;
 
 // Adds the samples of `from` for which keep[b] to the pool (zero-initialised: empty), in order, at most `most` of them, with

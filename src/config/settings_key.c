@@ -1,0 +1,35 @@
+#include "config/settings_key.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool settings_key_holds_datasets(const char *key) {
+    return !strcmp(key, "data.train") || !strcmp(key, "data.validation");
+}
+
+// What follows the prefix, when it is that or stands below it, else NULL.
+static const char *below(const char *key, const char *prefix) {
+    size_t length = strlen(prefix);
+    return !strncmp(key, prefix, length) && (!key[length] || key[length] == '.') ? key + length : NULL;
+}
+
+const char *settings_key_row(char row[SETTINGS_KEY_SIZE], const char *key) {
+    static const char *const groups[] = {"data.train", "data.validation", "data.default"};
+    const char *rest = NULL;
+    for (int i = 0; i < 3 && !rest; i++) rest = below(key, groups[i]);
+    if (rest) {
+        size_t digits = *rest == '.' ? strspn(rest + 1, "0123456789") : 0;
+        if (digits && (!rest[digits + 1] || rest[digits + 1] == '.')) rest += digits + 1;
+        snprintf(row, SETTINGS_KEY_SIZE, "data.train%s", rest);
+        return row;
+    }
+    rest = below(key, "env");
+    if (!rest || !*rest) return key;
+    snprintf(row, SETTINGS_KEY_SIZE, "env.<name>%s", rest + 1 + strcspn(rest + 1, "."));
+    return row;
+}
+
+bool settings_key_at_or_below(const char *path, const char *key) {
+    size_t length = strlen(key);
+    return !strncmp(path, key, length) && (!path[length] || path[length] == '.');
+}

@@ -1,0 +1,16 @@
+// Keys that stand for many: a row of the settings table says once what every data set and every environment may say.
+//   data.train.KEY      also data.validation.KEY, data.default.KEY, and data.train.0.KEY … of lists
+//   env.<name>.KEY      env.math.KEY, env.judge.KEY …
+#pragma once
+#include "base/arena.h"
+
+#include <stdbool.h>
+
+enum { SETTINGS_KEY_SIZE = 256 };
+
+// The key of the row, or group of rows, that a key without one of its own has (both for data.validation.1 it is data.train), written to
+// row; the key itself when there is no such rule.
+const char *settings_key_row(char row[SETTINGS_KEY_SIZE], const char *key);
+
+bool settings_key_holds_datasets(const char *key); // data.train, data.validation: a mapping, or a list of them
+bool settings_key_at_or_below(const char *path, const char *key); // key is path, or path lies below it
