@@ -205,6 +205,7 @@ static void test_unknown_keys(void **state) {
         {"seed: 3\n", "recipe.yaml:1: unknown key seed"},
         {"lr: 3\n", "unknown key lr; did you mean policy.optimizer.kwargs.lr?"},
         {"policy: {max_num_steps: 3}\n", "unknown key policy.max_num_steps; did you mean grpo.max_num_steps?"},
+        {"grpo: {optimizer: {kwargs: {lr: 1}}}\n", "unknown key grpo.optimizer; did you mean policy.optimizer?"},
         {"policy: {optimiser: {kwargs: {lr: 1}}}\n", "did you mean policy.optimizer?"},
         {"policy: {automodel_cfg: {fsdp_ouput_dtype: bf16}}\n", "did you mean policy.automodel_cfg.fsdp_output_dtype?"},
         {"qqqqqqqq: 1\n", "recipe.yaml:1: unknown key qqqqqqqq"},
@@ -294,9 +295,12 @@ static void test_kinds_and_ranges(void **state) {
     }
     refuse("grpo: {seed: ???}\n" TASK, NULL, "recipe.yaml:1: grpo.seed: a value is mandatory");
     refuse("policy:\n", NULL, "recipe.yaml:1: policy: expected a mapping, found null");
-    refuse("", NULL,
-           "built-in default: data.train.dataset_name: 'OpenMathInstruct-2' is not here; there are arithmetic, gsm8k, "
-           "and");
+    load(""); // the defaults are a recipe: the rows are looked for when a run begins
+    refuse("data: {train: {dataset_name: clevr-cogent}}\n", NULL,
+           "data.train.dataset_name: 'clevr-cogent' is not here; there are arithmetic, gsm8k, and");
+    refuse("env: {judge: 3}\n" TASK, NULL, "env.judge: expected a mapping, found 3");
+    refuse("env: {should_use_nemo_gym: true}\n", NULL, "env.should_use_nemo_gym: true is not supported yet");
+    refuse("data: {validation: {dataset_name: AIME2024, repeat: 16}}\n", NULL, "data.validation.repeat: 16 is not");
 }
 
 static void test_schedules(void **state) {

@@ -150,6 +150,23 @@ static void test_gsm8k(void **state) {
     unsetenv("WHET_CACHE");
 }
 
+// Sets that NeMo-RL's recipes name: rows with their publisher's keys, in the cache.
+static void test_named_rows(void **state) {
+    (void)state;
+    setenv("WHET_CACHE", folder, 1);
+    DatasetOptions options = file_options("unused.jsonl");
+    options.dataset_name = "OpenMathInstruct-2";
+    refused(&options,
+            "data/OpenMathInstruct-2/train.jsonl is not there; its rows are those of nvidia/OpenMathInstruct-2, "
+            "as JSON lines with problem and expected_answer");
+    assert_true(file_make_folders(path("data/OpenMathInstruct-2"), &error));
+    put("data/OpenMathInstruct-2/train.jsonl", "{\"problem\":\"x\",\"expected_answer\":\"1\"}\n");
+    Dataset set = open_set(&options);
+    expect_question(&set, 0, "[{\"role\":\"user\",\"content\":\"x\"}]", "1");
+    dataset_close(&set);
+    unsetenv("WHET_CACHE");
+}
+
 static void test_folders(void **state) {
     (void)state;
     assert_true(file_make_folders(path("set"), &error));
@@ -198,9 +215,8 @@ static void test_what_is_refused(void **state) {
     }
     options = file_options("nowhere.jsonl");
     refused(&options, "data.train.dataset_name: there is no file or folder /tmp/");
-    options.dataset_name = "OpenMathInstruct-2";
-    refused(&options,
-            "data.train.dataset_name: 'OpenMathInstruct-2' is not here; there are arithmetic, gsm8k, and any file");
+    options.dataset_name = "clevr-cogent";
+    refused(&options, "data.train.dataset_name: 'clevr-cogent' is not here; there are arithmetic, gsm8k, and any file");
     options.dataset_name = "gsmk8";
     refused(&options, "'gsmk8' is not here (did you mean 'gsm8k'?)");
     options.dataset_name = "ResponseDataset";
@@ -329,6 +345,7 @@ int main(void) {
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_conversations),
         cmocka_unit_test(test_gsm8k),
+        cmocka_unit_test(test_named_rows),
         cmocka_unit_test(test_folders),
         cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_prompt_files),

@@ -95,6 +95,18 @@ static bool check_names(Loading *loading, const Value *map, const char *prefix, 
     return true;
 }
 
+// Goes on after a value that is not accepted, so that all of them are told at once.
+static void read_row(Loading *loading, const Setting *row, const Value *value, const char *key) {
+    Error error;
+    if (settings_read(loading->settings, row, value, loading->arena, &error)) return;
+    const char *before = arena_string(loading->arena, loading->wrong.text);
+    switch (loading->wrong_values++) {
+    case 0: loading->wrong = error; break;
+    case 1: error_set(&loading->wrong, "%s; not accepted either: %s", before, key); break;
+    default: error_set(&loading->wrong, "%s, %s", before, key);
+    }
+}
+
 static bool read_values(Loading *loading, const Value *map, const char *prefix);
 
 static bool read_dataset(Loading *loading, const Value *map, const char *key) {
@@ -118,24 +130,17 @@ static bool read_rewards(Loading *loading, const Value *map) {
         const char *key = arena_format(loading->arena, "env.%s", at->key);
         const Setting *row = settings_table_find(key);
         if (row && row->class == SETTING_NOT_APPLICABLE) note(loading, row, at);
+        if (row && row->class == SETTING_REFUSED) read_row(loading, row, at, key);
+        bool environment = !row || row->class == SETTING_HONOURED;
+        if (environment && at->kind != VALUE_MAP && at->kind != VALUE_NULL)
+            return value_fail(loading->error, loading->arena, at, "expected a mapping, found %s",
+                              value_shown(loading->arena, at));
         if (at->kind != VALUE_MAP || (row && row->class == SETTING_NOT_APPLICABLE)) continue;
         settings_data_begin_reward(loading->settings, loading->arena, at->key);
         if (!read_values(loading, at, key)) return false;
         settings_data_end_reward(loading->settings, loading->arena);
     }
     return true;
-}
-
-// Goes on after a value that is not accepted, so that all of them are told at once.
-static void read_row(Loading *loading, const Setting *row, const Value *value, const char *key) {
-    Error error;
-    if (settings_read(loading->settings, row, value, loading->arena, &error)) return;
-    const char *before = arena_string(loading->arena, loading->wrong.text);
-    switch (loading->wrong_values++) {
-    case 0: loading->wrong = error; break;
-    case 1: error_set(&loading->wrong, "%s; not accepted either: %s", before, key); break;
-    default: error_set(&loading->wrong, "%s, %s", before, key);
-    }
 }
 
 static bool read_values(Loading *loading, const Value *map, const char *prefix) {

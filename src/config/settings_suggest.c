@@ -22,6 +22,22 @@ static const char *same_name_elsewhere(const char *key) {
     return found;
 }
 
+// The only group whose last part is that of key, or NULL: grpo.optimizer is policy.optimizer.
+static const char *same_group_elsewhere(Arena *arena, const char *key) {
+    const char *found = NULL;
+    for (size_t i = 0; i < settings_table_count; i++) {
+        const char *row = settings_table[i].key;
+        for (size_t end = 0; row[end]; end++) {
+            if (row[end] != '.') continue;
+            const char *group = arena_bytes(arena, row, end);
+            if (strcmp(last_part(group), last_part(key)) || (found && !strcmp(found, group))) continue;
+            if (found) return NULL;
+            found = group;
+        }
+    }
+    return found;
+}
+
 // The key with its first unknown part replaced by the nearest that stands beside it, as far as that is known.
 static const char *slip_in_part(Arena *arena, const char *key) {
     size_t known = 0; // bytes of the longest prefix that is a group
@@ -48,6 +64,7 @@ static const char *slip_in_part(Arena *arena, const char *key) {
 
 void settings_suggest(Error *error, Arena *arena, const char *key) {
     const char *near = same_name_elsewhere(key);
+    if (!near) near = same_group_elsewhere(arena, key);
     if (!near) near = slip_in_part(arena, key);
     if (!near) {
         const char **names = arena_array(arena, const char *, settings_table_count);

@@ -21,6 +21,25 @@ static bool is_gsm8k(const char *name) {
     return is_one_of(name, names, 3);
 }
 
+// Data sets that NeMo-RL's recipes name: the keys of their rows, which lie in the cache as SPLIT.jsonl.
+typedef struct NamedRows {
+    const char *name, *published, *question, *answer;
+} NamedRows;
+
+static const NamedRows named_rows[] = {
+    {"OpenMathInstruct-2", "nvidia/OpenMathInstruct-2", "problem", "expected_answer"},
+    {"DeepScaler", "agentica-org/DeepScaleR-Preview-Dataset", "problem", "answer"},
+    {"DAPOMath17K", "BytedTsinghua-SIA/DAPO-Math-17k", "prompt", "answer"},
+    {"DAPOMathAIME2024", "BytedTsinghua-SIA/AIME-2024", "prompt", "answer"},
+    {"AIME2024", "HuggingFaceH4/aime_2024", "problem", "answer"},
+};
+
+static const NamedRows *find_named(const char *name) {
+    for (size_t i = 0; i < sizeof named_rows / sizeof *named_rows; i++)
+        if (!strcmp(name, named_rows[i].name)) return &named_rows[i];
+    return NULL;
+}
+
 static bool is_path(const char *name) {
     return *name == '/' || *name == '.' || *name == '~' || file_exists(name) ||
            (records_format(NULL, name) && strcmp(name, "ResponseDataset"));
@@ -35,7 +54,7 @@ bool dataset_check_name(const DatasetOptions *options, Error *error) {
     if (!response && options->data_path)
         return error_set(error, "%s.data_path: '%s' belongs to dataset_name ResponseDataset, not to '%s'", key,
                          options->data_path, name);
-    if (is_one_of(name, names, 5) || is_path(name)) return true;
+    if (is_one_of(name, names, 5) || find_named(name) || is_path(name)) return true;
     const char *near = strbuf_nearest(name, names, 5);
     return error_set(error,
                      "%s.dataset_name: '%s' is not here%s%s%s; there are arithmetic, gsm8k, and any file or folder of "
@@ -55,6 +74,16 @@ static bool find_gsm8k(const char **path, const DatasetOptions *options, Arena *
     *path = arena_format(arena, "%s/%s.jsonl", folder, split);
     return file_exists(*path) ||
            error_set(error, "%s.dataset_name: %s is not there; `whet pull gsm8k` fetches it", options->key, *path);
+}
+
+static bool find_named_rows(const char **path, const DatasetOptions *options, Arena *arena, Error *error) {
+    const NamedRows *rows = find_named(options->dataset_name);
+    const char *folder;
+    if (!cache_folder_data(&folder, rows->name, arena, error)) return false;
+    *path = arena_format(arena, "%s/%s.jsonl", folder, options->split ? options->split : "train");
+    return file_exists(*path) ||
+           error_set(error, "%s.dataset_name: %s is not there; its rows are those of %s, as JSON lines with %s and %s",
+                     options->key, *path, rows->published, rows->question, rows->answer);
 }
 
 static bool find_in_folder(const char **path, const DatasetOptions *options, Arena *arena, Error *error) {
@@ -130,8 +159,9 @@ static json_t *message(const char *role, const char *content) {
 }
 
 static bool read_question(DatasetQuestion *q, const Dataset *dataset, Arena *arena, Error *error) {
-    const char *in = dataset->gsm8k ? "question" : dataset->options->input_key;
-    const char *out = dataset->gsm8k ? "answer" : dataset->options->output_key;
+    const NamedRows *rows = find_named(dataset->options->dataset_name);
+    const char *in = dataset->gsm8k ? "question" : rows ? rows->question : dataset->options->input_key;
+    const char *out = dataset->gsm8k ? "answer" : rows ? rows->answer : dataset->options->output_key;
     const json_t *question = json_object_get(q->row, in);
     if (!question) return missing_key(q->row, in, "input_key", error);
     if (!json_is_string(question)) return error_set(error, "\"%s\" is no text", in);
@@ -246,7 +276,10 @@ bool dataset_open(Dataset *dataset, const DatasetOptions *options, bool needs_go
                          (long long)made->left_max, (long long)made->right_min, (long long)made->right_max);
         digest_bytes(dataset->digest, text, strlen(text));
     } else {
-        if (!(dataset->gsm8k ? find_gsm8k : find_file)(&path, options, arena, error)) return false;
+        if (!(dataset->gsm8k                      ? find_gsm8k
+              : find_named(options->dataset_name) ? find_named_rows
+                                                  : find_file)(&path, options, arena, error))
+            return false;
         if (!records_open(&dataset->records, path, arena, error)) return false;
         dataset->count = dataset->records.count;
         digest_bytes(dataset->digest, dataset->records.map.data, dataset->records.map.size);

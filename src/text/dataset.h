@@ -3,6 +3,8 @@
 //   dataset_name   arithmetic       questions that are made (text/arithmetic.h)
 //                  gsm8k            also GSM8K, openai/gsm8k: SPLIT.jsonl of the cache, as `whet pull gsm8k` leaves it; the
 //                                   right answer is what stands behind ####
+//                  OpenMathInstruct-2, DeepScaler, DAPOMath17K, DAPOMathAIME2024, AIME2024
+//                                   SPLIT.jsonl (train, unless given) in data/NAME of the cache, with the keys of its publisher
 //                  ResponseDataset  the file data_path, or SPLIT.jsonl (.json, .csv, .txt) in that folder
 //                  a file, a folder the same as ResponseDataset with that data_path
 //
