@@ -69,17 +69,22 @@ check "logs and checkpoints in one folder under two names" $?
 strip() { sed 's/"\(timing\|performance\|memory\)[^,}]*[,}]//g' "$1"; }
 same_run() { # same_run A B
     for file in policy/weights/model/model.safetensors policy/optimizer/optim/optimizer.safetensors; do
-        cmp "$work/$1/step_24/$file" "$work/$2/step_24/$file" || return 1
+        cmp "$work/$1/step_40/$file" "$work/$2/step_40/$file" || return 1
     done
     strip "$work/$1/logs/metrics.jsonl" >"$work/a"; strip "$work/$2/logs/metrics.jsonl" >"$work/b"
     cmp "$work/a" "$work/b" && cmp "$work/$1/logs/train_data_step24.jsonl" "$work/$2/logs/train_data_step24.jsonl"
 }
-long="grpo.max_num_steps=24 checkpointing.save_period=1 checkpointing.keep_top_k=2"
+long="grpo.max_num_steps=40 checkpointing.save_period=1 checkpointing.keep_top_k=2"
+begun=$(date +%s%N)
 # shellcheck disable=SC2086 # several words
 train alone llama $long grpo.val_num_generations_per_prompt=2; check "a longer run" $?
+step=$((($(date +%s%N) - begun) / 40000000 + 1)) # milliseconds of a step on this machine
 random=7
-moment() { # 0.05 … 0.74 s
-    random=$(((random * 1103515245 + 12345) % 2147483648)); sleep "$(printf '0.%02d' $((random / 65536 % 70 + 5)))"
+draw() { # draw LIMIT: sets drawn, a number below it
+    random=$(((random * 1103515245 + 12345) % 2147483648)); drawn=$((random / 65536 % $1))
+}
+moment() { # so long that a run comes some steps further
+    draw $((3 * step)); drawn=$((drawn + 30)); sleep "$(printf '%d.%03d' $((drawn / 1000)) $((drawn % 1000)))"
 }
 tries=0 kills=0 in_save=0
 while [ $kills -lt 20 ] && [ $tries -lt 80 ]; do
@@ -108,9 +113,9 @@ tries=0 status=130
 while [ $tries -lt 40 ] && [ $status != 0 ]; do
     tries=$((tries + 1)) signal=TERM expected=143
     [ $((tries % 2)) = 0 ] && signal=INT expected=130
-    random=$(((random * 1103515245 + 12345) % 2147483648))
+    draw $((12 * step)); drawn=$((drawn + 100))
     # shellcheck disable=SC2086
-    timeout --preserve-status -s $signal "$(printf '%d.%02d' $((random / 65536 % 2)) $((random / 131072 % 90 + 10)))" \
+    timeout --preserve-status -s $signal "$(printf '%d.%03d' $((drawn / 1000)) $((drawn % 1000)))" \
         "$whet" train "$work/recipe.yaml" policy.model_name="$work/llama" logger.log_dir="$work/asked/logs" \
         checkpointing.checkpoint_dir="$work/asked" $long checkpointing.save_period=7 \
         grpo.val_num_generations_per_prompt=2 2>"$work/err"

@@ -80,7 +80,9 @@ static const Setting **honoured(size_t *count, Arena *arena) {
     const Setting **settings = arena_array(arena, const Setting *, settings_table_count);
     *count = 0;
     for (size_t i = 0; i < settings_table_count; i++)
-        if (settings_table[i].class == SETTING_HONOURED && settings_table[i].type != SETTING_GROUP)
+        // "env.<name>.…" is many keys, of names that the recipe chooses.
+        if (settings_table[i].class == SETTING_HONOURED && settings_table[i].type != SETTING_GROUP &&
+            !strchr(settings_table[i].key, '<'))
             settings[(*count)++] = &settings_table[i];
     qsort(settings, *count, sizeof *settings, by_key);
     return settings;
