@@ -142,10 +142,10 @@ bad bad.txt 'x\n' ':1: no "input" (input_key); the row has "text"'
 bad bad.parquet 'PAR1' ': not read; write it as JSON lines'
 bad bad.xlsx 'x' ': expected a name that ends in'
 refuse "dataset_name: there is no file or folder .*/none.jsonl" data.train.dataset_name="$work/none.jsonl"
-refuse "'OpenMathInstruct-2' is not here; there are arithmetic, gsm8k" data.train.dataset_name=OpenMathInstruct-2
+refuse "OpenMathInstruct-2/train.jsonl is not there; its rows are those of nvidia/OpenMathInstruct-2" data.train.dataset_name=OpenMathInstruct-2
 refuse "data_path: ResponseDataset needs one" data.train.dataset_name=ResponseDataset
 refuse "'gsm9k' is not here (did you mean 'gsm8k'?)" data.train.dataset_name=gsm9k
-refuse "grpo.num_prompts_per_step: 20, but data.train has only 12 questions" grpo.num_prompts_per_step=20 policy.train_global_batch_size=80
+refuse "grpo.num_prompts_per_step: 20, but data.train has only 13 questions" grpo.num_prompts_per_step=20 policy.train_global_batch_size=80
 refuse "data.train.env_name: \"mth\" is no reward.*did you mean \"math\"" data.train.env_name=mth
 refuse "data.train.env_name: \"code\" is no reward" data.train.env_name=code
 refuse "data.train.prompt_file: none.txt: cannot open" data.train.prompt_file=none.txt
