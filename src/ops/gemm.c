@@ -2,9 +2,9 @@
 
 #include "ops/kernels.h"
 
-// A round computes up to n_step columns of C over up to k_step of k. Its tasks are rectangles of C: each packs the panels of B
-// that it needs, then tile by tile the rows of A. Chains that go on into the next block of k wait in fp32: in C itself, or,
-// when C is narrower, in the scratch.
+// C is computed in rectangles, each by one task: it packs the panels of B that it needs, then tile by tile the rows of A, for
+// one step of k after the other. Chains wait for the next step in fp32: in C itself, or, when C is narrower, in the scratch,
+// which holds the rectangles of one round.
 enum { PARTIAL_FLOATS = 1 << 20, STREAMS_A_THREAD = 4 };
 
 Tensor gemm_scratch(Device *device) {
@@ -83,44 +83,41 @@ void gemm_run(Ops *ops, const Gemm *gemm) {
     int64_t panel = halves ? GEMM_PANEL : sizes.panel;
 
     int64_t k_most = one_tile && direct ? GEMM_TILE_FLOATS / gemm->m / 16 * 16 : sizes.k_block;
-    int64_t k_blocks = gemm->k ? steps(gemm->k, k_most) : 1, k_step = steps(steps(gemm->k, k_blocks), 16) * 16;
+    int64_t k_steps = gemm->k ? steps(gemm->k, k_most) : 1, k_step = steps(steps(gemm->k, k_steps), 16) * 16;
     int64_t m_step = gemm->m, n_step = steps(gemm->n, GEMM_PANEL) * GEMM_PANEL;
-    if (narrow && k_blocks > 1) {
+    bool waiting = narrow && k_steps > 1;
+    if (waiting) {
         m_step = least(m_step, PARTIAL_FLOATS / GEMM_PANEL);
         n_step = least(n_step, PARTIAL_FLOATS / m_step / GEMM_PANEL * GEMM_PANEL);
     }
     for (int64_t row = 0; row < gemm->m; row += m_step) {
         for (int64_t column = 0; column < gemm->n; column += n_step) {
-            for (int64_t k_block = 0; k_block < k_blocks; k_block++) {
-                bool first = k_block == 0, last = k_block == k_blocks - 1;
-                int64_t k_first = k_block * k_step, columns = least(n_step, gemm->n - column);
-                int64_t rows = least(m_step, gemm->m - row);
-                void *c = (void *)element(gemm->c, gemm->dtype, row * gemm->n + column);
-                Round round = {.kernels = ops->kernels,
-                               .threads = team_size(ops->team),
-                               .panels = steps(columns, panel),
-                               .block = {.k_first = k_first,
-                                         .k = least(k_step, gemm->k - k_first),
-                                         .a = &gemm->a,
-                                         .b = &gemm->b,
-                                         .row_first = row,
-                                         .rows = rows,
-                                         .tiles = steps(rows, sizes.tile_rows),
-                                         .first = column,
-                                         .columns = columns,
-                                         .panel = panel,
-                                         .direct = direct,
-                                         .to = narrow ? ops->packs.data : c,
-                                         .partial_stride = narrow ? n_step : gemm->n,
-                                         .dtype = gemm->dtype,
-                                         .c_stride = gemm->n,
-                                         .bias = element(gemm->bias, gemm->bias_dtype, column),
-                                         .bias_dtype = gemm->bias_dtype}};
-                round.block.from = first && !gemm->accumulate ? NULL : round.block.to;
-                if (last && (narrow || gemm->bias)) round.block.c = c;
-                cut_tasks(&round, k_step ? least(ops->cached_floats, GEMM_GROUP_FLOATS) / (panel * k_step) : 1);
-                team_run(ops->team, round.groups * round.row_steps, multiply_task, &round);
-            }
+            int64_t columns = least(n_step, gemm->n - column), rows = least(m_step, gemm->m - row);
+            void *c = (void *)element(gemm->c, gemm->dtype, row * gemm->n + column);
+            Round round = {.kernels = ops->kernels,
+                           .threads = team_size(ops->team),
+                           .panels = steps(columns, panel),
+                           .block = {.a = &gemm->a,
+                                     .b = &gemm->b,
+                                     .k = gemm->k,
+                                     .k_step = k_step,
+                                     .row_first = row,
+                                     .rows = rows,
+                                     .tiles = steps(rows, sizes.tile_rows),
+                                     .first = column,
+                                     .columns = columns,
+                                     .panel = panel,
+                                     .direct = direct,
+                                     .accumulate = gemm->accumulate,
+                                     .to = narrow ? ops->packs.data : c,
+                                     .to_stride = narrow ? n_step : gemm->n,
+                                     .c = narrow || gemm->bias ? c : NULL,
+                                     .dtype = gemm->dtype,
+                                     .c_stride = gemm->n,
+                                     .bias = element(gemm->bias, gemm->bias_dtype, column),
+                                     .bias_dtype = gemm->bias_dtype}};
+            cut_tasks(&round, k_step ? least(ops->cached_floats, GEMM_GROUP_FLOATS) / (panel * k_step) : 1);
+            team_run(ops->team, round.groups * round.row_steps, multiply_task, &round);
         }
     }
 }

@@ -7,7 +7,8 @@ enum {
     GEMM_STRIP = 16,             // lines whose fp32 numbers fill one cache line at each k
     GEMM_PANEL = 32,             // lines that linear_pack lays side by side: two strips
     GEMM_TILE_ROWS = 14,         // most rows of a tile
-    GEMM_TILE_FLOATS = 14 * 640, // of A that a task packs for itself at a time: a tile, in the first cache
+    GEMM_HELD_TILES = 8,         // most tiles that are packed together
+    GEMM_TILE_FLOATS = 16 * 640, // of A that a task packs for itself at a time: a tile, in the first cache
     GEMM_GROUP_FLOATS = 3 << 16  // of B that a task packs for itself: a group of panels, in the second cache
 };
 
@@ -36,7 +37,7 @@ typedef struct GemmLines {
 
 typedef struct Gemm {
     int64_t m, n, k;
-    GemmLines a, b;   // a is not GEMM_PANELS
+    GemmLines a, b;   // a is not GEMM_PANELS; with b in them it is GEMM_K_INNER
     void *c;          // [m, n], rows n apart
     DType dtype;      // of c
     bool accumulate;  // chains go on from c (F32 only) instead of from 0
@@ -70,20 +71,20 @@ typedef struct GemmPackStrips {
     DType dtype; // of out: F32 or that of the lines
 } GemmPackStrips;
 
-// What one task computes: a rectangle of tiles of C, over one block of k.
+// What one task computes: a rectangle of tiles of C.
 typedef struct GemmBlock {
-    int64_t k_first, k;
     const GemmLines *a, *b;
+    int64_t k, k_step;              // done in steps of at most k_step, a multiple of 16
     int64_t row_first, rows, tiles; // of C in this round; tile t starts at row gemm_part(rows, tiles, t) of them
     int64_t tile_first, tile_last;  // of the task
     int64_t first, columns;         // of C in this round
     int64_t panel, panel_first, panel_last;
     int64_t next_panel, next_last; // what this thread is likely to multiply next
     bool direct;                   // B is multiplied where it lies (GEMM_PANELS), else the task packs it
-    const float *from;             // chains go on from here, or NULL: from 0
-    float *to;                     // where chains that are not finished go; may be from
-    int64_t partial_stride;        // of from and to
-    void *c;                       // where finished chains go, or NULL: to `to`
+    bool accumulate;               // chains go on from `to`, else from 0
+    float *to;                     // where chains wait for the next step of k, and stay when c is NULL
+    int64_t to_stride;
+    void *c; // where finished chains go
     DType dtype;
     int64_t c_stride;
     const void *bias; // of the round's first column
