@@ -1,5 +1,7 @@
 #include "model/score.h"
 
+#include "base/int64.h"
+
 // Sequences first..last-1 are walked together: several that fit into the budget, or a single one in pieces.
 typedef struct Group {
     int64_t first, last, tokens, pages;
@@ -24,10 +26,6 @@ typedef struct Score {
     float *picked;
     Arena arena;
 } Score;
-
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
 
 static int64_t length_of(const ScoreInput *input, int64_t b) {
     return input->offset[b + 1] - input->offset[b];
@@ -72,8 +70,8 @@ static void score_open(Score *s) {
         if (g.tokens > tokens) tokens = g.tokens;
         if (g.last - g.first > sequences) sequences = g.last - g.first;
     }
-    int64_t rows = smaller(tokens, s->budget), logit_rows = smaller(rows, SCORE_MAX_ROWS);
-    if (s->input->logit_rows > 0) logit_rows = smaller(logit_rows, s->input->logit_rows);
+    int64_t rows = int64_smaller(tokens, s->budget), logit_rows = int64_smaller(rows, SCORE_MAX_ROWS);
+    if (s->input->logit_rows > 0) logit_rows = int64_smaller(logit_rows, s->input->logit_rows);
     s->cache = kv_cache_open(ops, MEMORY_SCRATCH, s->resident->architecture, s->resident->policy.compute, pages);
     s->logits =
         DEVICE_TENSOR_RAW(&ops->device, MEMORY_LOGITS, DTYPE_F32, logit_rows, s->resident->architecture->vocab_size);
@@ -116,7 +114,7 @@ static void pick_logprobs(Score *s) {
     Ops *ops = s->resident->ops;
     int64_t chunk = s->logits.size[0];
     for (int64_t first = 0; first < s->target_count; first += chunk) {
-        int64_t count = smaller(chunk, s->target_count - first);
+        int64_t count = int64_smaller(chunk, s->target_count - first);
         Tensor logits_NV = tensor_rows(&s->logits, 0, count);
         resident_logits(s->resident, &logits_NV, s->rows + first);
         softmax_rows(ops, s->softmax, &logits_NV, s->resident->architecture->vocab_size, s->filter);
@@ -134,7 +132,7 @@ static int64_t walk_piece(Score *s, const Group *group, int64_t start) {
     const int32_t *pages = s->pages;
     for (int64_t b = group->first; b < group->last; b++) {
         int64_t length = length_of(s->input, b);
-        add_span(s, &batch, b, start, smaller(length, start + s->budget), pages);
+        add_span(s, &batch, b, start, int64_smaller(length, start + s->budget), pages);
         pages += kv_pages_of(length);
     }
     if (!batch.count) return 0;

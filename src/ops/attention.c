@@ -1,5 +1,6 @@
 #include "ops/attention.h"
 
+#include "base/int64.h"
 #include "ops/kernels.h"
 
 // Blocks of one span and key/value head are handed out newest first: they see most keys and take longest.
@@ -9,10 +10,6 @@ typedef struct AttentionJob {
     const AttentionSpan *spans;
     int64_t span_count, blocks, step;
 } AttentionJob;
-
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
 
 static void check_attention(const Tensor *qkv_TC, const KvPages *kv, const AttentionShape *shape,
                             const AttentionSpan *spans, int64_t span_count) {
@@ -186,7 +183,7 @@ static int64_t padded_head(const AttentionShape *shape) {
 static int64_t pages_seen(const AttentionSpan *span, const AttentionShape *shape, int64_t rows) {
     int64_t all = span_pages(span);
     if (!shape->window || shape->window >= all * KV_PAGE_TOKENS) return all;
-    return smaller(all, kv_pages_of(shape->window + rows) + 1);
+    return int64_smaller(all, kv_pages_of(shape->window + rows) + 1);
 }
 
 // Rows of one forward block: fewer where many keys are seen, so that their scores are kept while that is possible.
@@ -288,5 +285,6 @@ void attention_backward(Ops *ops, Tensor *dqkv_TC, const Tensor *dout_TO, const 
         return;
     }
     run_blocks(ops, &job, attention_rows(padded), units_rows, backward_queries_task);
-    run_blocks(ops, &job, smaller(ATTENTION_FLOATS / (KV_PAGE_TOKENS * padded), 4), units_pages, backward_keys_task);
+    run_blocks(ops, &job, int64_smaller(ATTENTION_FLOATS / (KV_PAGE_TOKENS * padded), 4), units_pages,
+               backward_keys_task);
 }

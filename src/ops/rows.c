@@ -1,5 +1,6 @@
 #include "ops/rows.h"
 
+#include "base/int64.h"
 #include "ops/kernels.h"
 #include "ops/sincos.h"
 
@@ -30,10 +31,6 @@ typedef struct RowsJob {
     const AdamwFactors *adamw;
     _Atomic int64_t *found;
 } RowsJob;
-
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
 
 // The elements of a tensor from number `at` on; nothing of NULL.
 static Numbers numbers(const Tensor *tensor, int64_t at) {
@@ -84,8 +81,8 @@ static void run_elements(Ops *ops, RowsJob job, TeamTask *task) {
 }
 
 #define EACH_ROW(job, task, row)                                                                                       \
-    for (int64_t row = (task) * (job)->step, last_##row = smaller((job)->rows, row + (job)->step); row < last_##row;   \
-         row++)
+    for (int64_t row = (task) * (job)->step, last_##row = int64_smaller((job)->rows, row + (job)->step);               \
+         row < last_##row; row++)
 
 // out[i] = a[indices[i]]
 static void gather_task(void *context, int64_t task, int worker) {
@@ -137,7 +134,7 @@ void rows_scatter(Ops *ops, Tensor *out_SD, const Tensor *x_TD, const int32_t *r
 static void embedding_backward_task(void *context, int64_t task, int worker) {
     (void)worker;
     const RowsJob *job = context;
-    int64_t first = task * job->step, count = smaller(job->step, job->columns - first);
+    int64_t first = task * job->step, count = int64_smaller(job->step, job->columns - first);
     float *table = job->out->data;
     for (int64_t row = 0; row < job->rows; row++)
         job->kernels->rows_accumulate(table + job->indices[row] * job->columns + first,
@@ -189,7 +186,7 @@ static void rms_norm_backward_task(void *context, int64_t task, int worker) {
 static void rms_norm_weight_task(void *context, int64_t task, int worker) {
     (void)worker;
     const RowsJob *job = context;
-    int64_t first = task * job->step, count = smaller(job->step, job->columns - first);
+    int64_t first = task * job->step, count = int64_smaller(job->step, job->columns - first);
     for (int64_t row = 0; row < job->rows; row++) {
         int64_t at = (job->first + row) * job->columns + first;
         job->kernels->rms_norm_weight_row((float *)job->e->data + first, numbers(job->a, at), numbers(job->b, at),
@@ -214,7 +211,7 @@ void rms_norm_backward(Ops *ops, Tensor *dx_TD, Tensor *dw_D, const Tensor *dy_T
     job.number = eps;
     job.rstd = rstd;
     for (job.first = 0; job.first < rows; job.first += SLAB_ROWS) {
-        job.rows = smaller(SLAB_ROWS, rows - job.first);
+        job.rows = int64_smaller(SLAB_ROWS, rows - job.first);
         run_rows(ops, job, rms_norm_backward_task);
         if (dw_D) run_columns(ops, job, rms_norm_weight_task);
     }
@@ -268,7 +265,7 @@ static void head_rstd_task(void *context, int64_t task, int worker) {
 static void head_weight_task(void *context, int64_t task, int worker) {
     (void)worker;
     const RowsJob *job = context;
-    int64_t first = task * job->step, count = smaller(job->step, job->columns - first);
+    int64_t first = task * job->step, count = int64_smaller(job->step, job->columns - first);
     for (int64_t row = 0; row < job->rows; row++) {
         int64_t at = head_at(job, row) + first;
         job->kernels->rms_norm_weight_row((float *)job->e->data + first, numbers(job->out, at), numbers(job->a, at),
@@ -302,7 +299,7 @@ void head_norm_backward(Ops *ops, Tensor *d_TC, Tensor *dw_E, const Tensor *x_TC
     job.e = dw_E;
     job.rstd = rstd;
     for (job.first = 0; job.first < rows; job.first += SLAB_HEADS) {
-        job.rows = smaller(SLAB_HEADS, rows - job.first);
+        job.rows = int64_smaller(SLAB_HEADS, rows - job.first);
         run_rows(ops, job, head_rstd_task);
         run_columns(ops, job, head_weight_task);
         run_rows(ops, job, head_norm_backward_task);
@@ -314,7 +311,7 @@ static void add_task(void *context, int64_t task, int worker) {
     const RowsJob *job = context;
     int64_t at = task * job->step;
     job->kernels->rows_plus(numbers(job->out, at), numbers(job->a, at), numbers(job->b, at),
-                            smaller(job->step, job->columns - at));
+                            int64_smaller(job->step, job->columns - at));
 }
 
 void rows_add(Ops *ops, Tensor *out, const Tensor *a, const Tensor *b) {
@@ -338,7 +335,7 @@ static float overflow_limit(DType dtype) {
 static void cast_task(void *context, int64_t task, int worker) {
     (void)worker;
     const RowsJob *job = context;
-    int64_t at = task * job->step, count = smaller(job->step, job->columns - at);
+    int64_t at = task * job->step, count = int64_smaller(job->step, job->columns - at);
     job->kernels->rows_convert(numbers(job->out, at), numbers(job->a, at), count);
     if (job->out->dtype == job->a->dtype || job->out->dtype == DTYPE_F32) return;
     int64_t found = job->kernels->rows_overflows(numbers(job->a, at), overflow_limit(job->out->dtype), count);
@@ -446,7 +443,7 @@ static void square_sum_task(void *context, int64_t task, int worker) {
     const RowsJob *job = context;
     EACH_ROW(job, task, block) {
         int64_t at = (job->first + block) * SQUARE_BLOCK, rest = tensor_count(job->a) - at;
-        job->sums[block] = job->kernels->rows_square_block(numbers(job->a, at), smaller(SQUARE_BLOCK, rest));
+        job->sums[block] = job->kernels->rows_square_block(numbers(job->a, at), int64_smaller(SQUARE_BLOCK, rest));
     }
 }
 
@@ -457,7 +454,7 @@ double rows_square_sum(Ops *ops, const Tensor *x) {
     double total = 0, sums[SLAB_BLOCKS];
     RowsJob job = {.columns = SQUARE_BLOCK, .a = x, .sums = sums};
     for (job.first = 0; job.first < blocks; job.first += SLAB_BLOCKS) {
-        job.rows = smaller(SLAB_BLOCKS, blocks - job.first);
+        job.rows = int64_smaller(SLAB_BLOCKS, blocks - job.first);
         run_rows(ops, job, square_sum_task);
         for (int64_t i = 0; i < job.rows; i++) total += sums[i];
     }
@@ -468,7 +465,7 @@ static void nonfinite_task(void *context, int64_t task, int worker) {
     (void)worker;
     const RowsJob *job = context;
     int64_t at = task * job->step;
-    int64_t found = job->kernels->rows_nonfinite(numbers(job->a, at), smaller(job->step, job->columns - at));
+    int64_t found = job->kernels->rows_nonfinite(numbers(job->a, at), int64_smaller(job->step, job->columns - at));
     if (found) atomic_fetch_add(job->found, found);
 }
 
@@ -495,7 +492,8 @@ static void adamw_task(void *context, int64_t task, int worker) {
     const RowsJob *job = context;
     int64_t at = task * job->step;
     job->kernels->adamw_block((float *)job->out->data + at, (float *)job->a->data + at, (float *)job->b->data + at,
-                              (const float *)job->c->data + at, smaller(job->step, job->columns - at), job->adamw);
+                              (const float *)job->c->data + at, int64_smaller(job->step, job->columns - at),
+                              job->adamw);
 }
 
 // base^n by squaring: the same on every machine.

@@ -1,5 +1,6 @@
 #include "rollout/engine.h"
 
+#include "base/int64.h"
 #include "rollout/scheduler.h"
 
 #include <math.h>
@@ -39,10 +40,6 @@ struct Engine {
     int64_t rows;    // walked
     Arena run_arena; // of the run's arrays
 };
-
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
 
 // ---- opening and closing
 
@@ -130,7 +127,7 @@ void engine_close(Engine *e) {
 // ---- beginning a run
 
 static int64_t limit_of(const Engine *e, int64_t prompt_length) {
-    return smaller(prompt_length + e->options.max_new_tokens, e->options.max_length);
+    return int64_smaller(prompt_length + e->options.max_new_tokens, e->options.max_length);
 }
 
 // The token drawn last is never stored.
@@ -347,7 +344,7 @@ static void add_prefill(Engine *e, int64_t room) {
     for (int64_t seat = 0; e->batch.count < room; seat++) {
         if (seat == s->seat_count && !scheduler_admit(s, false)) return;
         Sequence *q = &e->sequences[s->seats[seat]];
-        int64_t count = smaller(q->known - q->stored, room - e->batch.count);
+        int64_t count = int64_smaller(q->known - q->stored, room - e->batch.count);
         if (q->leader != NOBODY || q->known - q->stored < 2) continue;
         add_span(e, s->seats[seat], count);
     }
@@ -372,7 +369,7 @@ static void add_decode(Engine *e) {
 // of them is walked along with the samples that are decoded.
 bool engine_step(Engine *e) {
     if (e->counts.finished == e->counts.samples) return false;
-    int64_t before = e->rows, room = smaller(e->options.prefill_chunk, e->resident->max_rows);
+    int64_t before = e->rows, room = int64_smaller(e->options.prefill_chunk, e->resident->max_rows);
     scheduler_grow(&e->scheduler);
     add_prefill(e, room);
     if (e->batch.count < room) add_decode(e);

@@ -1,8 +1,6 @@
 #include "rollout/sampler.h"
 
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
+#include "base/int64.h"
 
 SoftmaxFilter sampler_filter(const GenerationOptions *options) {
     if (options->temperature == 0) return (SoftmaxFilter){.temperature = 1, .top_p = 1};
@@ -18,7 +16,7 @@ void sampler_set_filter(Sampler *sampler, const GenerationOptions *options) {
 }
 
 void sampler_open(Sampler *sampler, Resident *resident, const GenerationOptions *options, int64_t rows, Arena *arena) {
-    int64_t capacity = smaller(smaller(rows, SAMPLER_MAX_ROWS), resident->max_rows);
+    int64_t capacity = int64_smaller(int64_smaller(rows, SAMPLER_MAX_ROWS), resident->max_rows);
     *sampler = (Sampler){.resident = resident,
                          .capacity = capacity,
                          .softmax = arena_array(arena, SoftmaxRow, capacity),
@@ -57,5 +55,5 @@ static void draw_few(Sampler *s, SamplerDraw *draws, int64_t count, uint64_t see
 
 void sampler_draw(Sampler *sampler, SamplerDraw *draws, int64_t count, uint64_t seed, RngPurpose purpose) {
     for (int64_t first = 0; first < count; first += sampler->capacity)
-        draw_few(sampler, draws + first, smaller(count - first, sampler->capacity), seed, purpose);
+        draw_few(sampler, draws + first, int64_smaller(count - first, sampler->capacity), seed, purpose);
 }

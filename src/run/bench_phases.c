@@ -1,5 +1,6 @@
 #include "run/bench_phases.h"
 
+#include "base/int64.h"
 #include "base/log.h"
 #include "rollout/engine.h"
 #include "train/update.h"
@@ -21,10 +22,6 @@ typedef struct Phases {
     double block_weights, head_weights; // numbers that a token is multiplied with
     Arena arena;
 } Phases;
-
-static int64_t larger(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
 
 // ---- what is printed
 
@@ -206,12 +203,12 @@ bool bench_phases_run(BenchMachine *machine, const LoadedModel *model, const Ben
     Phases p = {.machine = machine, .ops = machine->ops, .model = model, .asked = asked};
     p.head_weights = (double)(a->vocab_size * a->hidden_size);
     p.block_weights = (double)model->parameters->total - p.head_weights * (a->tied_head ? 1 : 2);
-    int64_t positions = larger(asked->prompt + asked->answer, larger(PREFILL + 1, 2));
+    int64_t positions = int64_larger(asked->prompt + asked->answer, int64_larger(PREFILL + 1, 2));
     if (positions > a->max_positions) positions = a->max_positions;
     Samples samples = {0};
     double begun = log_seconds();
     resident_open(&p.resident, p.ops, a, model->parameters, asked->policy, MEMORY_ROLLOUT_WEIGHTS,
-                  larger(PREFILL, asked->sequences), positions);
+                  int64_larger(PREFILL, asked->sequences), positions);
     bool good = resident_load_file(&p.resident, model->file, error);
     if (good) report(&p, (Line){"load into the rollout engine", log_seconds() - begun, 0, 0, 0});
     ledger_reset_peaks(&p.ops->device.ledger);

@@ -1,5 +1,6 @@
 #include "train/update.h"
 
+#include "base/int64.h"
 #include "base/stop_signal.h"
 
 #include <math.h>
@@ -111,10 +112,6 @@ static void sequences_of(UpdateResult *result, HeadPass *pass) {
     }
 }
 
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 // Loss and gradients of the log-probs of rows first..first+count-1, which begin in sequence *sequence.
 static void chunk_loss(UpdateResult *result, HeadPass *pass, int64_t first, int64_t count, int64_t *sequence) {
     Columns *columns = &pass->columns;
@@ -126,7 +123,7 @@ static void chunk_loss(UpdateResult *result, HeadPass *pass, int64_t first, int6
     leave_out_dropped(result, columns, first, count);
     for (int64_t begin = first, end; begin < first + count; begin = end) {
         while (pass->micro->loss_offset[*sequence + 1] <= begin) ++*sequence;
-        end = smaller(pass->micro->loss_offset[*sequence + 1], first + count);
+        end = int64_smaller(pass->micro->loss_offset[*sequence + 1], first + count);
         LossTokens tokens = tokens_of(pass, *sequence, begin, end);
         loss_clipped_pg(&result->metrics, columns->dcurrent + begin, columns->dunfiltered + begin, &tokens, pass->loss,
                         pass->counts);
@@ -162,7 +159,7 @@ static void chunk_backward(HeadPass *pass, Tensor *logits_NV, const Tensor *norm
 static void all_logprobs(HeadPass *pass) {
     int64_t total = pass->micro->loss_count;
     for (int64_t first = 0; first < total; first += pass->capacity) {
-        int64_t count = smaller(total - first, pass->capacity);
+        int64_t count = int64_smaller(total - first, pass->capacity);
         Tensor logits_NV = tensor_rows(&pass->logits, 0, count), norm_ND = tensor_rows(&pass->norm, 0, count);
         head_forward(pass, &logits_NV, &norm_ND, first);
         mark_dropped(pass, first, count);
@@ -173,7 +170,7 @@ static void all_logprobs(HeadPass *pass) {
 static void head_and_loss(UpdateResult *result, HeadPass *pass, Arena *arena) {
     Device *device = &pass->walk->ops->device;
     int64_t total = pass->micro->loss_count, sequence = 0;
-    pass->capacity = smaller(total, pass->options->head_chunk);
+    pass->capacity = int64_smaller(total, pass->options->head_chunk);
     pass->logits =
         DEVICE_TENSOR_RAW(device, MEMORY_LOGITS, DTYPE_F32, pass->capacity, pass->walk->architecture->vocab_size);
     pass->norm = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, pass->walk->options.policy.compute, pass->capacity,
@@ -181,7 +178,7 @@ static void head_and_loss(UpdateResult *result, HeadPass *pass, Arena *arena) {
     columns_open(&pass->columns, pass, arena);
     if (pass->columns.sequences && loss_reads_current_first(pass->loss) && pass->capacity < total) all_logprobs(pass);
     for (int64_t first = 0; first < total; first += pass->capacity) {
-        int64_t count = smaller(total - first, pass->capacity);
+        int64_t count = int64_smaller(total - first, pass->capacity);
         Tensor logits_NV = tensor_rows(&pass->logits, 0, count), norm_ND = tensor_rows(&pass->norm, 0, count);
         head_forward(pass, &logits_NV, &norm_ND, first);
         if (!pass->options->nll) {
