@@ -4,10 +4,6 @@
 
 #include <string.h>
 
-int64_t experience_questions(const Trainer *t) {
-    return t->settings->grpo.max_num_epochs * t->task.train_count; // at most 1e9 · 2^31
-}
-
 static void add_counts(EngineCounts *sum, const EngineCounts *part) {
     sum->samples += part->samples;
     sum->finished += part->finished;
@@ -98,7 +94,7 @@ bool experience_collect(Experience *e, bool *complete, Trainer *t, int64_t step,
     *e = (Experience){0};
     for (*complete = false; !*complete;) {
         Samples samples;
-        if (*position + t->task.prompts_per_batch > experience_questions(t)) return true;
+        if (*position + t->task.prompts_per_batch > task_questions(&t->task)) return true;
         if (e->counts.gen_batches && e->counts.gen_batches == grpo->dynamic_sampling_max_gen_batches)
             return refuse_more(e, wanted, error);
         bool sampled;

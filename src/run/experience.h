@@ -25,6 +25,3 @@ typedef struct Experience {
 // or the step is abandoned (trainer_stops): then nothing is to be trained. Refuses to go on beyond grpo.dynamic_sampling_max_gen_batches.
 bool experience_collect(Experience *experience, bool *complete, Trainer *trainer, int64_t step, int64_t *position,
                         Arena *arena, Error *error);
-
-// Training questions of all epochs of the recipe together.
-int64_t experience_questions(const Trainer *trainer);

@@ -1,16 +1,11 @@
 #include "run/grpo.h"
 
 #include "base/log.h"
-#include "base/stop_signal.h"
 #include "model/score.h"
+#include "run/course.h"
 #include "run/experience.h"
-#include "run/progression.h"
-#include "run/validate.h"
 #include "train/reward_groups.h"
 #include "train/update.h"
-
-#include <math.h>
-#include <string.h>
 
 // --- the phases of a step ---------------------------------------------------------------------------------------------
 
@@ -132,44 +127,17 @@ static void training(StepReport *report, bool *complete, const Samples *samples,
 
 // --- the algorithm ----------------------------------------------------------------------------------------------------
 
-// Rollouts that the questions are enough for.
-static int64_t questions_left(const Progression *at, const Trainer *t) {
-    return (experience_questions(t) - at->position) / t->task.prompts_per_batch;
-}
-
-static bool validation_due(const GrpoOptions *grpo, int64_t step, int64_t last) {
-    bool periodic = grpo->val_period > 0 && step % grpo->val_period == 0 && step >= grpo->val_start_at;
-    return periodic || (grpo->val_at_end && step == last);
-}
-
-static bool checkpoint_due(const CheckpointOptions *options, int64_t step) {
-    return step % options->save_period == 0 || (options->ft_save_period > 0 && step % options->ft_save_period == 0);
-}
-
-// Whether the last finished step's validation says that the run has come to its end.
-static bool goal_reached(const Progression *at, const GrpoOptions *grpo) {
-    return grpo->stop_at_validation_metric && at->stop_metric >= grpo->stop_at_validation_threshold;
-}
-
-// Whether another step and a checkpoint might not be through by checkpointing.checkpoint_must_save_by.
-static bool deadline_near(const Progression *at, const Trainer *t) {
-    const CheckpointOptions *options = &t->settings->checkpointing;
-    double mean = at->seconds / (double)at->measured;
-    return options->enabled && options->must_save_seconds > 0 &&
-           log_seconds() - t->started + mean + at->save_seconds >= options->must_save_seconds;
-}
-
 // Samples, scores and trains. *complete is false when the step was not made: the questions ended before it was full, or
 // the run was asked to stop; then the policy is as it was.
-static bool learn(StepReport *report, bool *complete, Samples *samples, int64_t *position, Trainer *t, Arena *arena,
-                  Error *error) {
+static bool learn(StepReport *report, bool *complete, Samples *samples, Trainer *t, Arena *arena, Error *error) {
     const Settings *s = t->settings;
     Experience experience;
-    if (!experience_collect(&experience, complete, t, report->step, position, arena, error)) return false;
+    if (!experience_collect(&experience, complete, t, report->step, &report->position, arena, error)) return false;
     if (!*complete) return true;
     *samples = experience.samples;
     report->samples = samples;
     report->collected = experience.counts;
+    report->consumed_samples = experience.counts.generated;
     report->sample_mask = loss_samples(samples, &s->grpo, arena);
     float *mask = loss_mask(samples, report->sample_mask, arena);
     if (!reference_logprobs(report, samples, t, mask, arena, error) ||
@@ -183,145 +151,30 @@ static bool learn(StepReport *report, bool *complete, Samples *samples, int64_t 
     return true;
 }
 
-// Validation, logs and checkpoint of a step that was made. *over: it is the last.
-static bool finish_step(Progression *at, bool *over, StepReport *report, Trainer *t, double started, Error *error) {
-    const Settings *s = t->settings;
-    int64_t last = questions_left(at, t) < 1 ? at->step : report->last_step;
-    if (validation_due(&s->grpo, at->step, last) && !validate_policy(&report->validation, t, at->step, error))
-        return false;
-    report->times.total = log_seconds() - started;
-    at->seconds += report->times.total;
-    double left = at->seconds / (double)++at->measured * (double)(last - at->step);
-    // Logs first: a run that is killed between the two repeats the step and writes the same lines again.
-    if (!step_log_write(report, t, left, error) || !step_log_validation(&report->validation, at->step, t, error) ||
-        !step_log_samples(report, t, error))
-        return false;
-    progression_finish(at, report, t);
-    bool goal = goal_reached(at, &s->grpo), late = deadline_near(at, t);
-    if (goal)
-        log_info("validation's %s is %g: grpo.stop_at_validation_threshold, %g, is reached",
-                 s->grpo.stop_at_validation_metric, at->stop_metric, s->grpo.stop_at_validation_threshold);
-    else if (late)
-        log_info("checkpointing.checkpoint_must_save_by %s: another step might be too late, so the run ends here",
-                 s->checkpointing.checkpoint_must_save_by);
-    *over = goal || late || at->step == last;
-    bool due = s->checkpointing.enabled && (*over || checkpoint_due(&s->checkpointing, at->step));
-    double saving = log_seconds();
-    bool good = !due || progression_save(at, t, error);
-    at->seconds += log_seconds() - saving;
-    return good;
-}
-
-// *over: the run ends here, with the step or without it.
-static bool one_step(Progression *at, bool *over, Trainer *t, int64_t last, Arena *arena, Error *error) {
-    const Settings *s = t->settings;
+static bool one_step(Course *course, Trainer *t, Arena *arena, Error *error) {
     Samples samples;
-    StepReport report = {.step = at->step + 1, .last_step = last};
-    double started = log_seconds();
-    int64_t position = at->position;
+    StepReport report = course_begin_step(course, t);
     bool complete;
-    t->committed = false;
-    ledger_reset_peaks(&t->ops.device.ledger);
-    report.lr = optimizer_learning_rate(&s->scheduler, s->optimizer.lr, at->step);
-    if (!learn(&report, &complete, &samples, &position, t, arena, error)) return false;
-    at->exhausted = !complete && !stop_signal_taken();
-    *over = at->exhausted;
-    if (!complete) return true;
-    at->step++;
-    at->position = position;
-    at->consumed_samples += report.collected.generated;
-    at->total_valid_tokens += report.valid_tokens;
-    return finish_step(at, over, &report, t, started, error);
-}
-
-static bool check_metric(const Trainer *t, Error *error) {
-    const CheckpointOptions *options = &t->settings->checkpointing;
-    const Samples none = {0};
-    double value;
-    if (!options->enabled || !options->metric_name) return true;
-    if (!step_log_metric(&value, options->metric_name, &(StepReport){.samples = &none}, t, error)) return false;
-    if (!strncmp(options->metric_name, "val:", 4) && !settings_validates(t->settings) && options->keep_top_k >= 0)
-        log_warn("checkpointing.metric_name %s: there is no validation, so the newest checkpoints stay",
-                 options->metric_name);
+    if (!learn(&report, &complete, &samples, t, arena, error)) return false;
+    if (complete) return course_finish_step(course, &report, t, error);
+    course_leave_step(course);
     return true;
-}
-
-static void show_run(const Trainer *t) {
-    log_info("%s: %lld parameters, %lld training questions, %lld held out; %s, outputs in %s, %d threads, %s",
-             t->model.path, (long long)t->model.parameters->total, (long long)t->task.train_count,
-             (long long)t->task.validation_count, dtype_name(t->walk.options.policy.compute),
-             dtype_name(t->walk.options.policy.output), team_size(t->ops.team), t->ops.isa);
-}
-
-// The last step that the recipe asks for; dynamic sampling may need several rollouts for one.
-static int64_t last_step(const Progression *at, const Trainer *t) {
-    int64_t possible = at->step + questions_left(at, t);
-    return possible < t->settings->grpo.max_num_steps ? possible : t->settings->grpo.max_num_steps;
-}
-
-// The questions ended within a step: the last whole one is the run's last.
-static bool finish_early(Progression *at, Trainer *t, Error *error) {
-    const Settings *s = t->settings;
-    Validation validation = {0};
-    t->committed = true;
-    log_warn("the questions are over before step %lld is full; grpo.max_num_epochs: %lld", (long long)at->step + 1,
-             (long long)s->grpo.max_num_epochs);
-    if (!at->info) return true;
-    if (s->grpo.val_at_end && !validation_due(&s->grpo, at->step, -1)) {
-        if (!validate_policy(&validation, t, at->step, error) || !step_log_validation(&validation, at->step, t, error))
-            return false;
-        progression_validated(at, &validation, t);
-    }
-    return at->saved || !s->checkpointing.enabled || progression_save(at, t, error);
-}
-
-// A signal asked the run to stop: the last finished step is kept.
-static bool stop(Progression *at, Trainer *t, Error *error) {
-    bool enabled = t->settings->checkpointing.enabled;
-    if (enabled && at->info && !at->saved && !progression_save(at, t, error)) return false;
-    t->stopped = true;
-    log_info("%s: stopped after step %lld; %s", stop_signal_name(stop_signal_taken()), (long long)at->step,
-             enabled ? "the same command goes on from there" : "nothing is kept, checkpointing.enabled is false");
-    return true;
-}
-
-static bool open_board(Trainer *t, int64_t step, Error *error) {
-    const LoggerOptions *logger = &t->settings->logger;
-    if (!logger->tensorboard_enabled) return true;
-    Arena arena = {0};
-    bool good = tensorboard_open(&t->board, arena_format(&arena, "%s/tensorboard", logger->log_dir), step, error) &&
-                tensorboard_hparams(&t->board, t->settings->tree, error);
-    arena_close(&arena);
-    return good;
-}
-
-static bool validate_first(Trainer *t, Error *error) {
-    Validation first = {0};
-    return validate_policy(&first, t, 0, error) && step_log_validation(&first, 0, t, error);
 }
 
 bool grpo_train(Trainer *t, Error *error) {
-    Progression at = {0};
+    Course course = {0};
     Arena arena = {0};
-    if (!check_metric(t, error) || !progression_resume(&at, t, error) ||
-        !step_log_resume(t->settings->logger.log_dir, at.step, error) || !open_board(t, at.step, error))
-        return false;
-    int64_t last = last_step(&at, t);
-    show_run(t);
-    bool good = true, over = at.step >= last || goal_reached(&at, &t->settings->grpo);
-    if (over) log_info("nothing left to do: step %lld of %lld", (long long)at.step, (long long)last);
-    trainer_refit(t);
-    if (at.step == 0 && t->settings->grpo.val_at_start) good = validate_first(t, error);
-    while (good && !over && !stop_signal_taken()) {
-        good = one_step(&at, &over, t, last, &arena, error);
-        last = last_step(&at, t);
+    bool good = course_begin(&course, t, error);
+    if (good) {
+        trainer_refit(t);
+        good = course_validate_first(&course, t, error);
+    }
+    while (good && course_goes_on(&course)) {
+        good = one_step(&course, t, &arena, error);
         arena_reset(&arena);
     }
-    if (good && at.exhausted)
-        good = finish_early(&at, t, error);
-    else if (good && !over && stop_signal_taken())
-        good = stop(&at, t, error);
-    progression_close(&at);
+    good = good && course_end(&course, t, error);
+    course_close(&course);
     arena_close(&arena);
     return good;
 }

@@ -15,6 +15,8 @@ typedef struct StepTimes {
 
 typedef struct StepReport {
     int64_t step, last_step;
+    int64_t position;         // the next training question
+    int64_t consumed_samples; // of this step, also those that it left out
     const Samples *samples;
     const float *sample_mask; // [B] 0: left out of the loss
     const float *baseline;    // [B] what the advantages were measured from

@@ -105,6 +105,7 @@ bool task_open(Task *task, const Settings *settings, const LoadedModel *model, E
     *task = (Task){.model = model,
                    .shuffle = data->shuffle,
                    .seed = (uint64_t)settings->grpo.seed,
+                   .epochs = settings->grpo.max_num_epochs,
                    .prompts_per_turn = data->use_multiple_dataloader ? data->num_prompts_per_dataloader : 0,
                    .prompts_per_batch = settings_prompts_per_batch(settings)};
     if (!open_sources(task, settings, error)) return false;
@@ -131,6 +132,10 @@ void task_close(Task *task) {
 }
 
 // ---- questions
+
+int64_t task_questions(const Task *task) {
+    return task->epochs * task->train_count; // at most 1e9 · 2^31
+}
 
 static const TaskStretch *stretch_of(const Task *task, bool held_out, int64_t index) {
     const TaskQuestions *questions = held_out ? &task->validation : &task->train;

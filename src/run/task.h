@@ -38,6 +38,7 @@ typedef struct Task {
     int64_t prompts_per_turn;              // data.num_prompts_per_dataloader; 0: one order for all data sets
     bool shuffle;                          // data.shuffle: an order of its own for each epoch, by
     uint64_t seed;                         // grpo.seed
+    int64_t epochs;                        // grpo.max_num_epochs
     int64_t max_prompt_length;             // the longest prompt that the recipe leaves room for
     char data_digest[DIGEST_HEX];          // of all questions and what is held out of them
 } Task;
@@ -45,6 +46,9 @@ typedef struct Task {
 // Opens data sets and starts the rewards' commands, whose standard error goes to log_dir/reward_<name>.log.
 bool task_open(Task *task, const Settings *settings, const LoadedModel *model, Error *error);
 void task_close(Task *task); // accepts a half-opened one
+
+// Training questions of all epochs together.
+int64_t task_questions(const Task *task);
 
 // The training question at a position. Positions go on over the epochs, so that each epoch asks every question once, also
 // where a batch begins in one and ends in the next. It depends on (grpo.seed, position) alone.
