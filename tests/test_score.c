@@ -182,6 +182,7 @@ static void test_memory(void **state) {
         uint64_t before = ledger->live_total;
         ledger->record = true;
         score(&models[i], logprobs, &texts.input, plain, 0);
+        resident_drop_scratch(&models[i].resident);
         assert_int_equal(ledger->live_total, before);
         assert_in_range(ledger->tag_peak[MEMORY_LOGITS], 1, SCORE_MAX_ROWS * (TINY_VOCABULARY * 4 + 64));
     }

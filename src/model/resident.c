@@ -23,6 +23,7 @@ void kv_cache_copy_page(Ops *ops, KvCache *cache, int32_t to, int32_t from) {
 }
 
 static void scratch_open(Resident *r) {
+    if (r->out_TD.data) return;
     Device *device = &r->ops->device;
     DType compute = r->policy.compute;
     int64_t T = r->max_rows, D = r->shape.hidden, F = r->shape.ffn;
@@ -42,7 +43,7 @@ static void scratch_open(Resident *r) {
     r->last_ND = DEVICE_TENSOR_RAW(device, MEMORY_SCRATCH, r->policy.output, T, D);
 }
 
-static void scratch_close(Resident *r) {
+void resident_drop_scratch(Resident *r) {
     Tensor *all[] = {&r->activations.x_TD,
                      &r->activations.qkv_TC,
                      &r->activations.attn_TO,
@@ -69,7 +70,6 @@ void resident_open(Resident *r, Ops *ops, const Architecture *architecture, cons
     r->block_vectors = arena_array(&r->arena, Tensor, architecture->layer_count);
     r->cos_sin_PE = DEVICE_TENSOR_RAW(&ops->device, MEMORY_SCRATCH, DTYPE_F32, max_positions, architecture->head_dim);
     block_rope_table(ops, &r->cos_sin_PE, architecture);
-    scratch_open(r);
 }
 
 void resident_drop_weights(Resident *r) {
@@ -90,8 +90,8 @@ void resident_drop_weights(Resident *r) {
 void resident_close(Resident *r) {
     if (!r->ops) return;
     resident_drop_weights(r);
+    resident_drop_scratch(r);
     device_release(&r->ops->device, &r->cos_sin_PE);
-    scratch_close(r);
     arena_close(&r->arena);
     *r = (Resident){0};
 }
@@ -362,6 +362,7 @@ static void say_overflow(const Resident *r, int64_t count_before) {
 void resident_forward(Resident *r, KvCache *cache, const TokenBatch *batch) {
     CHECK(batch->count > 0 && batch->count <= r->max_rows, "%lld rows, room for %lld", (long long)batch->count,
           (long long)r->max_rows);
+    scratch_open(r);
     BlockActivations a = activations_of(r, batch->count);
     BlockScratch scratch = {
         .norm_TD = tensor_rows(&r->scratch.norm_TD, 0, batch->count),

@@ -44,8 +44,8 @@ typedef struct Resident {
     Arena arena;       // of the arrays above
 } Resident;
 
-// Makes room for weights (tag MEMORY_ROLLOUT_WEIGHTS or MEMORY_REFERENCE), a rotary table of max_positions and scratch for
-// max_rows rows. Weights are undefined until every unit was loaded.
+// For weights under tag MEMORY_ROLLOUT_WEIGHTS or MEMORY_REFERENCE, with a rotary table of max_positions. The first walk takes
+// scratch for max_rows rows. Weights are undefined until every unit was loaded.
 void resident_open(Resident *resident, Ops *ops, const Architecture *architecture, const ParameterTable *parameters,
                    PrecisionPolicy policy, MemoryTag tag, int64_t max_rows, int64_t max_positions);
 void resident_close(Resident *resident);
@@ -54,8 +54,9 @@ void resident_close(Resident *resident);
 // rounded on the way lives a moment, as MEMORY_GATHERED_UNIT.
 void resident_load_unit(Resident *resident, int unit, const Tensor *flat);
 
-// Gives the weights' memory back, until every unit is loaded again.
+// Gives the weights' memory back, until every unit is loaded again; that of the scratch, until the next walk.
 void resident_drop_weights(Resident *resident);
+void resident_drop_scratch(Resident *resident);
 
 // Loads every unit from a model file.
 bool resident_load_file(Resident *resident, const ModelFile *file, Error *error);

@@ -19,7 +19,8 @@ struct Engine {
     int stop_count;
     int32_t stop_ids[2 * GENERATION_MAX_STOP_IDS];
     StopStrings stop_strings;
-    KvCache cache;
+    int64_t pages; // of the cache
+    KvCache cache; // layers NULL between engine_rest and the next run
     Scheduler scheduler;
     Sampler sampler;
     // One walk: its rows, the sample of each span, and the samples that draw from it.
@@ -72,7 +73,7 @@ static bool choose_stops(Engine *e, const EngineStops *stops, Error *error) {
 static void open_arrays(Engine *e, int64_t pages) {
     Resident *resident = e->resident;
     int64_t seats = e->options.max_sequences, rows = resident->max_rows;
-    e->cache = kv_cache_open(resident->ops, MEMORY_KV_CACHE, resident->architecture, resident->policy.compute, pages);
+    e->pages = pages;
     scheduler_open(&e->scheduler, pages, seats, e->options.enable_prefix_caching, &e->arena);
     sampler_open(&e->sampler, resident, &e->options, seats, &e->arena);
     e->ids = arena_array(&e->arena, int32_t, rows);
@@ -132,13 +133,13 @@ static int64_t limit_of(const Engine *e, int64_t prompt_length) {
 
 // The token drawn last is never stored.
 static bool fits_alone(const Engine *e, int64_t prompt_length) {
-    return kv_pages_of(limit_of(e, prompt_length) - 1) <= e->cache.pages;
+    return kv_pages_of(limit_of(e, prompt_length) - 1) <= e->pages;
 }
 
 int64_t engine_longest_prompt(const Engine *e) {
     int64_t longest = e->options.max_length - 1;
     if (fits_alone(e, longest)) return longest;
-    longest = e->cache.pages * KV_PAGE_TOKENS + 1 - e->options.max_new_tokens;
+    longest = e->pages * KV_PAGE_TOKENS + 1 - e->options.max_new_tokens;
     return longest > 0 ? longest : 0;
 }
 
@@ -161,7 +162,7 @@ static bool check_request(const Engine *e, const EngineRequest *request, Error *
             error,
             "prompt %d: a sample of up to %lld tokens needs %lld tokens of cache, whet.kv_cache_tokens gives %lld",
             request->prompt, (long long)limit, (long long)(kv_pages_of(limit - 1) * KV_PAGE_TOKENS),
-            (long long)(e->cache.pages * KV_PAGE_TOKENS));
+            (long long)(e->pages * KV_PAGE_TOKENS));
     }
     return true;
 }
@@ -186,6 +187,21 @@ static void drop_run(Engine *e) {
     arena_reset(&e->run_arena);
     e->request_count = e->draw_count = e->rows = 0;
     e->counts = (EngineCounts){0};
+}
+
+static void open_cache(Engine *e) {
+    const Resident *resident = e->resident;
+    if (e->cache.layers) return;
+    e->cache =
+        kv_cache_open(resident->ops, MEMORY_KV_CACHE, resident->architecture, resident->policy.compute, e->pages);
+    sampler_open_logits(&e->sampler);
+}
+
+void engine_rest(Engine *e) {
+    drop_run(e);
+    scheduler_forget(&e->scheduler);
+    sampler_drop_logits(&e->sampler);
+    kv_cache_close(e->resident->ops, &e->cache);
 }
 
 static void add_request(Engine *e, const EngineRequest *request) {
@@ -219,6 +235,7 @@ bool engine_start(Engine *e, const EngineRequest *requests, int64_t count, Engin
         if (!check_request(e, &requests[i], error)) return false;
         samples += requests[i].samples;
     }
+    open_cache(e);
     e->run = run;
     e->requests = arena_array(&e->run_arena, Request, count);
     e->sequences = arena_array(&e->run_arena, Sequence, samples);
@@ -375,7 +392,7 @@ bool engine_step(Engine *e) {
     if (e->batch.count < room) add_decode(e);
     walk(e);
     CHECK(e->rows > before, "a round without a row: %lld seats, %lld of %lld pages available",
-          (long long)e->scheduler.seat_count, (long long)e->scheduler.pool.available, (long long)e->cache.pages);
+          (long long)e->scheduler.seat_count, (long long)e->scheduler.pool.available, (long long)e->pages);
     return e->counts.finished < e->counts.samples;
 }
 
@@ -386,7 +403,7 @@ EngineCounts engine_counts(const Engine *e) {
     counts.cached_tokens = e->scheduler.cached_tokens;
     counts.preemptions = e->scheduler.preemptions;
     counts.free_pages = e->scheduler.pool.available;
-    counts.pages = e->cache.pages;
+    counts.pages = e->pages;
     return counts;
 }
 

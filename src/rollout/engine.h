@@ -47,12 +47,15 @@ typedef struct EngineRun {
     uint32_t step;
 } EngineRun;
 
-// Takes pages for kv_cache_tokens (tag MEMORY_KV_CACHE) and logits of some rows (MEMORY_LOGITS); walks use at most
+// Runs take pages for kv_cache_tokens (tag MEMORY_KV_CACHE) and logits of some rows (MEMORY_LOGITS); walks use at most
 // resident->max_rows rows. The resident must outlive the engine; its weights may be loaded anew between runs. Refuses options
 // out of range and a max_length beyond the resident's rotary table. *engine is NULL after an error.
 bool engine_open(Engine **engine, Resident *resident, const GenerationOptions *options, EngineStops stops,
                  Error *error);
 void engine_close(Engine *engine); // accepts NULL
+
+// Drops what the last run left and gives pages and logits back, until the next run takes them again.
+void engine_rest(Engine *engine);
 
 // How the next runs sample: temperature, top_p, top_k and min_p of options (validation may differ from training). The rest of
 // the options stays as it was at open.

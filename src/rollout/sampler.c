@@ -25,13 +25,21 @@ void sampler_open(Sampler *sampler, Resident *resident, const GenerationOptions 
                          .uniforms = arena_array(arena, float, capacity),
                          .logprobs = arena_array(arena, float, capacity)};
     sampler_set_filter(sampler, options);
-    sampler->logits = DEVICE_TENSOR_RAW(&resident->ops->device, MEMORY_LOGITS, DTYPE_F32, capacity,
+}
+
+void sampler_open_logits(Sampler *sampler) {
+    const Resident *resident = sampler->resident;
+    sampler->logits = DEVICE_TENSOR_RAW(&resident->ops->device, MEMORY_LOGITS, DTYPE_F32, sampler->capacity,
                                         resident->architecture->vocab_size);
+}
+
+void sampler_drop_logits(Sampler *sampler) {
+    device_release(&sampler->resident->ops->device, &sampler->logits);
 }
 
 void sampler_close(Sampler *sampler) {
     if (!sampler->resident) return;
-    device_release(&sampler->resident->ops->device, &sampler->logits);
+    sampler_drop_logits(sampler);
     *sampler = (Sampler){0};
 }
 

@@ -25,14 +25,16 @@ typedef struct Sampler {
     SoftmaxFilter filter;
     bool greedy;
     int64_t capacity; // rows at a time
-    Tensor logits;    // [capacity, V] fp32
+    Tensor logits;    // [capacity, V] fp32, between sampler_open_logits and sampler_drop_logits
     SoftmaxRow *softmax;
     int32_t *rows, *ids;
     float *uniforms, *logprobs;
 } Sampler;
 
-// Host arrays come from the arena, logits from the resident's device. At most `rows` rows at a time.
+// Host arrays come from the arena, logits (before draws) from the resident's device. At most `rows` rows at a time.
 void sampler_open(Sampler *sampler, Resident *resident, const GenerationOptions *options, int64_t rows, Arena *arena);
+void sampler_open_logits(Sampler *sampler);
+void sampler_drop_logits(Sampler *sampler);
 void sampler_set_filter(Sampler *sampler, const GenerationOptions *options); // for the draws that follow
 void sampler_close(Sampler *sampler);                                        // accepts a zero-initialised object
 

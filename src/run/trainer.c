@@ -69,6 +69,12 @@ void trainer_close(Trainer *t) {
     *t = (Trainer){0};
 }
 
+void trainer_rest(Trainer *t) {
+    engine_rest(t->engine);
+    resident_drop_weights(&t->rollout);
+    resident_drop_scratch(&t->rollout);
+}
+
 void trainer_refit(Trainer *t) {
     MemoryPhase before = ledger_enter(&t->ops.device.ledger, PHASE_REFIT);
     for (int unit = 0; unit < t->model.parameters->unit_count; unit++)

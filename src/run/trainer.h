@@ -33,6 +33,10 @@ typedef struct Trainer {
 bool trainer_open(Trainer *trainer, const Settings *settings, Error *error);
 void trainer_close(Trainer *trainer); // accepts a half-opened one
 
+// Gives back what the rollout holds between its runs: weights, pages of keys and values, logits, scratch. trainer_refit, and
+// the next run, take them again.
+void trainer_rest(Trainer *trainer);
+
 // Hands the masters over to the rollout, unit by unit, in the compute dtype.
 void trainer_refit(Trainer *trainer);
 

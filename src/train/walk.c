@@ -1,5 +1,7 @@
 #include "train/walk.h"
 
+#include "base/int64.h"
+
 void walk_open(Walk *walk, Ops *ops, const Architecture *architecture, Shards *shards, WalkOptions options) {
     *walk = (Walk){.ops = ops,
                    .architecture = architecture,
@@ -42,13 +44,14 @@ void walk_begin(Walk *walk, const int32_t *ids, int64_t count) {
         walk->row_of_id[ids[t]] = (int32_t)walk->distinct_count;
         walk->distinct[walk->distinct_count++] = ids[t];
     }
-    walk->dembedding_UD =
-        DEVICE_TENSOR(&walk->ops->device, MEMORY_GRADIENT_SHARD, DTYPE_F32, walk->distinct_count, walk->shape.hidden);
+    walk->dembedding_UD = DEVICE_TENSOR(&walk->ops->device, MEMORY_GRADIENT_SHARD, DTYPE_F32,
+                                        int64_smaller(count, walk->architecture->vocab_size), walk->shape.hidden);
 }
 
 void walk_end(Walk *walk) {
     Tensor dtable_VD = root_parameter(walk, &walk->shards->gradient[root_unit(walk)], PARAMETER_EMBEDDING);
-    embedding_backward(walk->ops, &dtable_VD, &walk->dembedding_UD, walk->distinct);
+    Tensor rows_UD = tensor_rows(&walk->dembedding_UD, 0, walk->distinct_count);
+    embedding_backward(walk->ops, &dtable_VD, &rows_UD, walk->distinct);
     device_release(&walk->ops->device, &walk->dembedding_UD);
     for (int64_t i = 0; i < walk->distinct_count; i++) walk->row_of_id[walk->distinct[i]] = -1;
 }

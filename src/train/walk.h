@@ -41,7 +41,7 @@ typedef struct Walk {
     int32_t *row_of_id; // [V] row of dembedding_UD, or -1
     int32_t *distinct;  // [U] token ids
     int64_t distinct_count;
-    Tensor dembedding_UD;
+    Tensor dembedding_UD; // as many rows as there may be, so that no size depends on the text
     // The micro-batch under way.
     const TokenBatch *batch;
     int64_t page_count; // of its keys and values
