@@ -1,11 +1,13 @@
 # whet: one plain Makefile. `make`, `make test`, `make fixtures FIXTURES=DIR`, `make layers banned format-check`.
 # BUILD=DIR builds elsewhere; CC=clang and SANITIZE=address,undefined are honoured; `make WERROR=` lets a compiler that
-# warns of more than those the project is built with go on; VERBOSE=1 shows the whole commands.
+# warns of more than those the project is built with go on; VERBOSE=1 shows the whole commands. MPI=mpich builds for MPICH
+# (pkg-config name) instead of Open MPI, MPI=none for one rank only; each in a BUILD of its own.
 CC = gcc
 BUILD = build
 ROOMS = base device ops comm text model rollout train config run
 PACKAGES = libfyaml jansson libpcre2-8 libutf8proc libxxhash libcrypto libcurl gmp libedit libprotobuf-c
 TEST_PACKAGES = cmocka mpfr libssl
+MPI = ompi-c
 
 CFLAGS = -O2 -g
 WERROR = -Werror
@@ -18,7 +20,12 @@ KERNEL_LEVEL = -O1
 SANITIZE_FLAGS = -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer
 endif
 
-MISSING := $(shell for p in $(PACKAGES); do pkg-config --exists $$p 2>/dev/null || printf '%s ' $$p; done)
+ifneq ($(MPI),none)
+MPI_PACKAGE = $(MPI)
+$(BUILD)/comm/comm_mpi.o: override CFLAGS += -DWHET_MPI $(shell pkg-config --cflags-only-I $(MPI) 2>/dev/null)
+endif
+
+MISSING := $(shell for p in $(PACKAGES) $(MPI_PACKAGE); do pkg-config --exists $$p 2>/dev/null || printf '%s ' $$p; done)
 ifneq ($(MISSING),)
 ifeq ($(filter clean layers banned format format-check,$(MAKECMDGOALS)),)
 $(error libraries missing: $(MISSING)- run scripts/setup, which installs them or names their packages)
@@ -26,7 +33,7 @@ endif
 endif
 PACKAGE_CFLAGS := $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
 # Arb (libflint-arb) has no pkg-config file.
-PACKAGE_LIBS := -lflint-arb -lflint $(shell pkg-config --libs $(PACKAGES) 2>/dev/null)
+PACKAGE_LIBS := -lflint-arb -lflint $(shell pkg-config --libs $(PACKAGES) $(MPI_PACKAGE) 2>/dev/null)
 TEST_CFLAGS := $(shell pkg-config --cflags $(TEST_PACKAGES) 2>/dev/null)
 TEST_LIBS := $(shell pkg-config --libs $(TEST_PACKAGES) 2>/dev/null)
 

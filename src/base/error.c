@@ -42,6 +42,7 @@ _Noreturn void error_exhausted(const char *format, ...) {
     fputc('\n', stderr);
     va_end(arguments);
     fflush(stdout);
+    if (error_end_others) error_end_others();
     _exit(1);
 }
 
@@ -52,5 +53,6 @@ _Noreturn void error_abort(const char *file, int line, const char *condition, co
     vfprintf(stderr, format, arguments);
     va_end(arguments);
     fputc('\n', stderr);
+    if (error_end_others) error_end_others();
     abort();
 }

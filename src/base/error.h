@@ -32,6 +32,9 @@ bool error_prefix(Error *error, const char *format, ...) __attribute__((format(p
         if (__builtin_expect(!(condition), 0)) error_exhausted(__VA_ARGS__);                                           \
     } while (0)
 
+// Ends the other ranks of a run, when there are any: the program must not end alone by OBTAINED or CHECK. Defined in comm/comm_mpi.c.
+void error_end_others(void) __attribute__((weak));
+
 _Noreturn void error_exhausted(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void error_abort(const char *file, int line, const char *condition, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -1,0 +1,15 @@
+// The kind `mpi` of comm.h, for comm.c alone. Without WHET_MPI (make MPI=none) there is nothing to start.
+#pragma once
+#include "comm/comm.h"
+
+bool comm_mpi_open_world(Comm *world, Error *error);
+void comm_mpi_close_world(Comm *world);
+intptr_t comm_mpi_split(const Comm *whole, int colour, int *rank, int *size);
+intptr_t comm_mpi_on_host(const Comm *whole, int *rank, int *size);
+void comm_mpi_close(Comm *part);
+
+// All wait for each other first (counted in comm->counts.waited), then bytes move.
+void comm_mpi_all_gather(Comm *comm, void *data, size_t bytes);
+void comm_mpi_all_to_all(Comm *comm, void *data, size_t bytes, void *bounce, size_t bounce_bytes);
+void comm_mpi_broadcast(Comm *comm, void *data, size_t bytes, int root);
+void comm_mpi_smallest(Comm *comm, int64_t *values, int count); // over ranks, of each of values[count]
