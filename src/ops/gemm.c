@@ -72,9 +72,31 @@ static const void *element(const void *data, DType dtype, int64_t i) {
     return data ? (const char *)data + (size_t)i * dtype_size(dtype) : NULL;
 }
 
-void gemm_run(Ops *ops, const Gemm *gemm) {
-    CHECK(!gemm->accumulate || gemm->dtype == DTYPE_F32, "sums go on in %s", dtype_name(gemm->dtype));
-    ops->flops += 2 * (uint64_t)gemm->m * (uint64_t)gemm->n * (uint64_t)gemm->k;
+// How many sums may wait at a time, besides the result: 0 where chains wait in C.
+static int64_t slots_of(const Gemm *gemm, bool narrow, int64_t k_step) {
+    int64_t slots = 0;
+    for (int i = 0; i < gemm->run_count; i++) {
+        const GemmRun *run = &gemm->runs[i];
+        bool waits = i + 1 < gemm->run_count || run->count > k_step;
+        if (waits && run->slot >= slots) slots = run->slot + 1;
+    }
+    return slots > 1 || narrow ? slots : 0;
+}
+
+void gemm_run(Ops *ops, const Gemm *whole) {
+    Gemm product = *whole, *gemm = &product;
+    GemmRun all = {.count = gemm->k, .starts = true, .ends = true};
+    if (!gemm->run_count) {
+        gemm->runs = &all;
+        gemm->run_count = 1;
+    }
+    CHECK(!gemm->accumulate || (gemm->dtype == DTYPE_F32 && gemm->run_count == 1), "sums go on in %s, %d runs",
+          dtype_name(gemm->dtype), gemm->run_count);
+    int64_t longest = 0;
+    for (int i = 0; i < gemm->run_count; i++) {
+        ops->flops += 2 * (uint64_t)gemm->m * (uint64_t)gemm->n * (uint64_t)gemm->runs[i].count;
+        if (gemm->runs[i].count > longest) longest = gemm->runs[i].count;
+    }
     if (!ops_runs(ops) || !gemm->m || !gemm->n) return;
     GemmSizes sizes = ops->kernels->gemm_sizes();
     bool one_tile = gemm->m <= sizes.tile_rows, narrow = gemm->dtype != DTYPE_F32;
@@ -83,12 +105,14 @@ void gemm_run(Ops *ops, const Gemm *gemm) {
     int64_t panel = halves ? GEMM_PANEL : sizes.panel;
 
     int64_t k_most = one_tile && direct ? GEMM_TILE_FLOATS / gemm->m / 16 * 16 : sizes.k_block;
-    int64_t k_steps = gemm->k ? steps(gemm->k, k_most) : 1, k_step = steps(steps(gemm->k, k_steps), 16) * 16;
+    int64_t k_steps = longest ? steps(longest, k_most) : 1,
+            k_step = longest ? steps(steps(longest, k_steps), 16) * 16 : 16;
     int64_t m_step = gemm->m, n_step = steps(gemm->n, GEMM_PANEL) * GEMM_PANEL;
-    bool waiting = narrow && k_steps > 1;
-    if (waiting) {
-        m_step = least(m_step, PARTIAL_FLOATS / GEMM_PANEL);
-        n_step = least(n_step, PARTIAL_FLOATS / m_step / GEMM_PANEL * GEMM_PANEL);
+    int64_t slots = slots_of(gemm, narrow, k_step);
+    bool in_c = !slots && !narrow;
+    if (slots) {
+        m_step = least(m_step, PARTIAL_FLOATS / slots / GEMM_PANEL);
+        n_step = least(n_step, PARTIAL_FLOATS / slots / m_step / GEMM_PANEL * GEMM_PANEL);
     }
     for (int64_t row = 0; row < gemm->m; row += m_step) {
         for (int64_t column = 0; column < gemm->n; column += n_step) {
@@ -99,7 +123,8 @@ void gemm_run(Ops *ops, const Gemm *gemm) {
                            .panels = steps(columns, panel),
                            .block = {.a = &gemm->a,
                                      .b = &gemm->b,
-                                     .k = gemm->k,
+                                     .runs = gemm->runs,
+                                     .run_count = gemm->run_count,
                                      .k_step = k_step,
                                      .row_first = row,
                                      .rows = rows,
@@ -109,9 +134,10 @@ void gemm_run(Ops *ops, const Gemm *gemm) {
                                      .panel = panel,
                                      .direct = direct,
                                      .accumulate = gemm->accumulate,
-                                     .to = narrow ? ops->packs.data : c,
-                                     .to_stride = narrow ? n_step : gemm->n,
-                                     .c = narrow || gemm->bias ? c : NULL,
+                                     .to = in_c ? c : ops->packs.data,
+                                     .to_stride = in_c ? gemm->n : n_step,
+                                     .to_slot = m_step * n_step,
+                                     .c = !in_c || gemm->bias ? c : NULL,
                                      .dtype = gemm->dtype,
                                      .c_stride = gemm->n,
                                      .bias = element(gemm->bias, gemm->bias_dtype, column),

@@ -8,6 +8,7 @@ enum {
     GEMM_PANEL = 32,             // lines that linear_pack lays side by side: two strips
     GEMM_TILE_ROWS = 14,         // most rows of a tile
     GEMM_HELD_TILES = 8,         // most tiles that are packed together
+    GEMM_MAX_RUNS = 48,          // of k, in one product
     GEMM_TILE_FLOATS = 16 * 640, // of A that a task packs for itself at a time: a tile, in the first cache
     GEMM_GROUP_FLOATS = 3 << 16  // of B that a task packs for itself: a group of panels, in the second cache
 };
@@ -35,12 +36,23 @@ typedef struct GemmLines {
     int64_t stride; // elements (GEMM_PANELS: k-lines)
 } GemmLines;
 
+// A run of consecutive k. Chains start at some runs and end at some; a chain that has ended is added to those that wait.
+typedef struct GemmRun {
+    int64_t first, count;
+    bool starts, ends;
+    int folds; // when it ends: how many sums that wait, the youngest first, are added to it; then it waits itself
+    int slot;  // how many wait while it runs
+} GemmRun;
+
 typedef struct Gemm {
     int64_t m, n, k;
+    const GemmRun
+        *runs;        // instead of one chain over k; after the last run nothing waits but the result. NULL: one chain
+    int run_count;    // at most GEMM_MAX_RUNS
     GemmLines a, b;   // a is not GEMM_PANELS; with b in them it is GEMM_K_INNER
     void *c;          // [m, n], rows n apart
     DType dtype;      // of c
-    bool accumulate;  // chains go on from c (F32 only) instead of from 0
+    bool accumulate;  // chains go on from c (F32 only) instead of from 0; without runs
     const void *bias; // [n] or NULL: added to the finished chain
     DType bias_dtype;
 } Gemm;
@@ -74,7 +86,9 @@ typedef struct GemmPackStrips {
 // What one task computes: a rectangle of tiles of C.
 typedef struct GemmBlock {
     const GemmLines *a, *b;
-    int64_t k, k_step;              // done in steps of at most k_step, a multiple of 16
+    const GemmRun *runs;
+    int run_count;
+    int64_t k_step;                 // most of a step of k, a multiple of 16
     int64_t row_first, rows, tiles; // of C in this round; tile t starts at row gemm_part(rows, tiles, t) of them
     int64_t tile_first, tile_last;  // of the task
     int64_t first, columns;         // of C in this round
@@ -83,8 +97,9 @@ typedef struct GemmBlock {
     bool direct;                   // B is multiplied where it lies (GEMM_PANELS), else the task packs it
     bool accumulate;               // chains go on from `to`, else from 0
     float *to;                     // where chains wait for the next step of k, and stay when c is NULL
-    int64_t to_stride;
-    void *c; // where finished chains go
+    int64_t to_stride,
+        to_slot; // floats from one row to the next; from the sums that wait in one slot to the next slot's
+    void *c;     // where finished chains go
     DType dtype;
     int64_t c_stride;
     const void *bias; // of the round's first column

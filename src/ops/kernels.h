@@ -53,7 +53,9 @@ typedef struct AttentionBlock {
     ENTRY(void, gemm_pack_strips, (const GemmPackStrips *pack))                                                        \
     ENTRY(void, gemm_block, (const GemmBlock *block))                                                                  \
     ENTRY(void, gemm_column_sums,                                                                                      \
-          (float *sums, const void *rows, DType dtype, int64_t stride, int64_t count, int64_t columns))
+          (float *sums, const void *rows, DType dtype, int64_t stride, int64_t count, int64_t columns))                \
+    ENTRY(void, gemm_fold_parts,                                                                                       \
+          (Numbers out, const float *parts, int64_t apart, const int *folds, int count, int64_t n))
 #define ROWS_KERNELS(ENTRY)                                                                                            \
     ENTRY(void, vmath_exps, (float *out, const float *in, int64_t n))                                                  \
     ENTRY(void, vmath_logs, (float *out, const float *in, int64_t n))                                                  \

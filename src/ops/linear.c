@@ -25,6 +25,49 @@ static int64_t panels_of(const LinearWeight *weight) {
     return (weight->n + GEMM_PANEL - 1) / GEMM_PANEL;
 }
 
+void linear_segments_add(LinearSegments *segments, int64_t size, int64_t pieces, int64_t unit) {
+    CHECK(segments->group_count < LINEAR_MAX_GROUPS && segments->count > 0 && segments->count <= LINEAR_MAX_SEGMENTS,
+          "group %d, %d segments", segments->group_count, segments->count);
+    CHECK(pieces == 0 || segments->count % pieces == 0 || pieces % segments->count == 0, "%lld pieces, %d segments",
+          (long long)pieces, segments->count);
+    int64_t units = (size + unit - 1) / unit, piece = pieces ? (units + pieces - 1) / pieces * unit : size;
+    segments->groups[segments->group_count].size = size;
+    segments->groups[segments->group_count].piece = piece;
+    segments->groups[segments->group_count++].pieces = pieces;
+}
+
+int linear_segments_folds(int count, int i) {
+    if (count % 2) return i > 0;
+    int half = count / 2;
+    return i < half ? linear_segments_folds(half, i) : linear_segments_folds(half, i - half) + (i == count - 1);
+}
+
+// Runs of k in the order in which chains take them; returns how many.
+static int runs_of(GemmRun runs[GEMM_MAX_RUNS], const LinearSegments *segments, int64_t k) {
+    int count = 0, waiting = 0;
+    int64_t all = 0;
+    for (int i = 0; i < segments->count; i++) {
+        int first = count;
+        int64_t start = 0;
+        for (int g = 0; g < segments->group_count; start += segments->groups[g++].size) {
+            int64_t size = segments->groups[g].size, piece = segments->groups[g].piece;
+            int64_t pieces = segments->groups[g].pieces, from = (i * pieces + segments->count - 1) / segments->count;
+            int64_t to = ((i + 1) * pieces + segments->count - 1) / segments->count;
+            if (from == to) continue;
+            from = from * piece < size ? from * piece : size;
+            to = to * piece < size ? to * piece : size;
+            runs[count++] = (GemmRun){.first = start + from, .count = to - from, .slot = waiting};
+        }
+        if (first == count) runs[count++] = (GemmRun){.slot = waiting};
+        runs[first].starts = runs[count - 1].ends = true;
+        runs[count - 1].folds = linear_segments_folds(segments->count, i);
+        waiting += 1 - runs[count - 1].folds;
+        all = start;
+    }
+    CHECK(all == k || !segments->count, "segments of %lld, the sum has %lld", (long long)all, (long long)k);
+    return count;
+}
+
 typedef struct PackJob {
     const Kernels *kernels;
     const GemmLines *lines;
@@ -83,9 +126,12 @@ void linear_forward(Ops *ops, Tensor *y_TN, const Tensor *x_TK, const LinearWeig
         check_matrix(&weight->rows, "weight", weight->n, weight->k);
     if (bias_N) check_vector(bias_N, "bias", weight->n);
     const Tensor *b = packed ? &weight->panels : &weight->rows;
+    GemmRun runs[GEMM_MAX_RUNS];
     gemm_run(ops, &(Gemm){.m = rows,
                           .n = weight->n,
                           .k = weight->k,
+                          .runs = runs,
+                          .run_count = runs_of(runs, &weight->over_k, weight->k),
                           .a = {x_TK->data, x_TK->dtype, GEMM_K_INNER, weight->k},
                           .b = {b->data, b->dtype, packed ? GEMM_PANELS : GEMM_K_INNER, weight->k},
                           .c = y_TN->data,
@@ -99,9 +145,12 @@ void linear_backward_input(Ops *ops, Tensor *dx_TK, const Tensor *dy_TN, const L
     check_matrix(dy_TN, "dy", rows, weight->n);
     check_matrix(dx_TK, "dx", rows, weight->k);
     check_matrix(&weight->rows, "weight", weight->n, weight->k);
+    GemmRun runs[GEMM_MAX_RUNS];
     gemm_run(ops, &(Gemm){.m = rows,
                           .n = weight->k,
                           .k = weight->n,
+                          .runs = runs,
+                          .run_count = runs_of(runs, &weight->over_n, weight->n),
                           .a = {dy_TN->data, dy_TN->dtype, GEMM_K_INNER, weight->n},
                           .b = {weight->rows.data, weight->rows.dtype, GEMM_K_OUTER, weight->k},
                           .c = dx_TK->data,
@@ -150,4 +199,34 @@ void linear_backward_bias(Ops *ops, Tensor *dbias_N, const Tensor *dy_TN) {
     if (!ops_runs(ops)) return;
     SumJob job = {ops->kernels, dbias_N->data, dy_TN};
     team_run(ops->team, (n + SUM_COLUMNS - 1) / SUM_COLUMNS, sum_task, &job);
+}
+
+typedef struct FoldJob {
+    const Kernels *kernels;
+    const Tensor *out, *parts;
+    int64_t count; // elements of one part
+    int folds[LINEAR_MAX_SEGMENTS];
+} FoldJob;
+
+enum { FOLD_ELEMENTS = 8192 }; // of one task
+
+static void fold_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const FoldJob *job = context;
+    int64_t first = task * FOLD_ELEMENTS, left = job->count - first;
+    Numbers out = {(char *)job->out->data + (size_t)first * dtype_size(job->out->dtype), job->out->dtype};
+    job->kernels->gemm_fold_parts(out, (const float *)job->parts->data + first, job->count, job->folds,
+                                  (int)job->parts->size[0], left < FOLD_ELEMENTS ? left : FOLD_ELEMENTS);
+}
+
+void linear_fold(Ops *ops, Tensor *out_X, const Tensor *parts_SX) {
+    int parts = (int)parts_SX->size[0];
+    FoldJob job = {ops->kernels, out_X, parts_SX, tensor_count(out_X), {0}};
+    CHECK(parts_SX->dtype == DTYPE_F32 && parts > 0 && parts <= LINEAR_MAX_SEGMENTS &&
+              tensor_count(parts_SX) == parts * job.count,
+          "%d parts of %lld elements in all for %lld, %s", parts, (long long)tensor_count(parts_SX),
+          (long long)job.count, dtype_name(parts_SX->dtype));
+    if (!ops_runs(ops)) return;
+    for (int i = 0; i < parts; i++) job.folds[i] = linear_segments_folds(parts, i);
+    team_run(ops->team, (job.count + FOLD_ELEMENTS - 1) / FOLD_ELEMENTS, fold_task, &job);
 }

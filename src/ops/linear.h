@@ -1,14 +1,42 @@
 // Matrix products of linear layers. Every output element is one chain over k, starting from 0 (or from the value that is
 // there, where += is said), rounded once to the output's dtype: so tiles, threads and the number of rows change no bit.
 // Inputs may be F32, BF16 or F16 in any mix; they are widened exactly.
+//
+// A sum that several ranks may share (tensor parallelism) must not depend on how many they are. So its index can be cut into
+// segments: each is a chain from 0, and their sums are folded by one tree: of an even number the fold of the first half plus
+// that of the second, of an odd number one after the other. Ranks that own halves, quarters, … or single segments fold their
+// part of the tree, and the rest of it is folded from what they send.
 #pragma once
 #include "ops/ops.h"
+
+enum { LINEAR_MAX_SEGMENTS = 16, LINEAR_MAX_GROUPS = 3 };
+
+// The index is made of groups, one behind the other (query, key, value columns), each cut into pieces of one size (the last
+// may be shorter or empty). Piece i belongs to segment i·count/pieces, which is a chain over its pieces in ascending order. A group of
+// no pieces takes no part in the sum.
+typedef struct LinearSegments {
+    int count; // 0: one chain over everything
+    int group_count;
+    struct {
+        int64_t size, piece, pieces;
+    } groups[LINEAR_MAX_GROUPS];
+} LinearSegments;
+
+// Adds a group whose pieces are whole multiples of `unit`, as even as that allows. count must be set.
+void linear_segments_add(LinearSegments *segments, int64_t size, int64_t pieces, int64_t unit);
+
+// How many sums that wait, the youngest first, are added to the sum of segment i of `count`, before it waits itself.
+int linear_segments_folds(int count, int i);
+
+// out_X = the fold of parts_SX (F32, S sums of X elements each), rounded once.
+void linear_fold(Ops *ops, Tensor *out_X, const Tensor *parts_SX);
 
 // A weight of shape N×K (out × in, as Hugging Face stores it). Either rows or panels is present, or both.
 typedef struct LinearWeight {
     int64_t n, k;
     Tensor rows;   // [N, K]; a view is fine
     Tensor panels; // the same numbers in the order in which the kernel reads them (linear_pack), in rows' dtype
+    LinearSegments over_k, over_n; // of the sums of linear_forward and of linear_backward_input
 } LinearWeight;
 
 // Packs rows into new panels (for weights that are used many times: decode). The caller releases weight->panels.
@@ -20,10 +48,10 @@ enum { LINEAR_PACKED_ROWS = 32 };
 void linear_open_panels(Ops *ops, LinearWeight *weight, DType dtype, MemoryTag tag);
 void linear_pack_rows(Ops *ops, LinearWeight *weight, const Tensor *rows_RK, int64_t first);
 
-// y_TN = x_TK · Wᵀ + bias_N. bias may be NULL; it is added to the finished chain in fp32 before the rounding.
+// y_TN = x_TK · Wᵀ + bias_N (segments over k). bias may be NULL; it is added to the finished chain in fp32 before the rounding.
 void linear_forward(Ops *ops, Tensor *y_TN, const Tensor *x_TK, const LinearWeight *weight, const Tensor *bias_N);
 
-// dx_TK = dy_TN · W (chain over n). Needs weight->rows.
+// dx_TK = dy_TN · W (segments over n). Needs weight->rows.
 void linear_backward_input(Ops *ops, Tensor *dx_TK, const Tensor *dy_TN, const LinearWeight *weight);
 
 // dw_NK += dyᵀ · x (fp32; the chain over tokens goes on from what is there, so cutting T into micro-batches changes no bit).
