@@ -57,18 +57,18 @@ run() { # run NAME COUNTER COMMAND…: runs the command and adds what it counted
 # A test whose source has a line "// ranks: 2 4" runs alone and once more with each of these numbers of ranks.
 for source in tests/test_*.c; do
     [ -f "$source" ] || continue
-    name=$(basename "$source" .c)
-    run "$name" count_cmocka "$build/tests/$name"
+    program=$(basename "$source" .c)
+    run "$program" count_cmocka "$build/tests/$program"
     ranked=$(sed -n 's/^\/\/ ranks: //p' "$source")
     [ -n "$ranked" ] || continue
     # shellcheck source=tests/support/mpirun.sh
-    set -- "$build/tests/$name" && . tests/support/mpirun.sh
+    set -- "$build/tests/$program" && . tests/support/mpirun.sh
     [ -n "$mpirun_command" ] || continue
     for ranks in $ranked; do
         # MPI does not give back all that it took.
         # shellcheck disable=SC2086 # words
-        run "$name, $ranks ranks" count_cmocka env ASAN_OPTIONS=detect_leaks=0 \
-            $mpirun_command "$ranks" "$build/tests/$name"
+        run "$program, $ranks ranks" count_cmocka env ASAN_OPTIONS=detect_leaks=0 \
+            $mpirun_command "$ranks" "$build/tests/$program"
     done
 done
 run fixtures count_closing "$build/fixtures" tests/data
