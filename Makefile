@@ -31,6 +31,11 @@ ifeq ($(filter clean layers banned format format-check,$(MAKECMDGOALS)),)
 $(error libraries missing: $(MISSING)- run scripts/setup, which installs them or names their packages)
 endif
 endif
+# Reports embed Chart.js, which has no pkg-config file.
+CHART_JS := $(firstword $(wildcard /usr/share/javascript/chart.js/chart.min.js /usr/share/nodejs/chart.js/dist/chart.min.js))
+ifeq ($(CHART_JS)$(filter clean layers banned format format-check,$(MAKECMDGOALS)),)
+$(error chart.min.js is missing (libjs-chart.js) - run scripts/setup, which installs it or names its package)
+endif
 PACKAGE_CFLAGS := $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
 # Arb (libflint-arb) has no pkg-config file.
 PACKAGE_LIBS := -lflint-arb -lflint $(shell pkg-config --libs $(PACKAGES) $(MPI_PACKAGE) 2>/dev/null)
@@ -68,6 +73,18 @@ $(BUILD)/%.pb-c.c: src/%.proto
 $(PROTOS:.c=.o): %.o: %.c
 	$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 $(BUILD)/run/tensorboard.o $(BUILD)/tests/test_tensorboard.o: | $(PROTOS)
+
+# The frame of a report: the page's own files, and a charting library between them.
+PAGE_SCRIPTS = $(addprefix share/report/,$(PAGE_PARTS:=.js))
+PAGE_PARTS = core charts curves resources tokens rollouts validation tables comparison main
+$(BUILD)/run/report_top.html: share/report/head.html share/report/style.css share/report/body.html
+	@mkdir -p $(@D)
+	cat $^ >$@
+$(BUILD)/run/report_bottom.html: share/report/script.html $(CHART_JS) share/report/own.html $(PAGE_SCRIPTS) share/report/end.html
+	@mkdir -p $(@D)
+	cat $^ >$@
+$(BUILD)/run/report_page.o: $(BUILD)/run/report_top.html $(BUILD)/run/report_bottom.html
+$(BUILD)/run/report_page.o: override CFLAGS += -DREPORT_PAGE_TOP='"$(BUILD)/run/report_top.html"' -DREPORT_PAGE_BOTTOM='"$(BUILD)/run/report_bottom.html"'
 
 $(BUILD)/%.o: src/%.c Makefile
 	@mkdir -p $(@D)

@@ -4,6 +4,7 @@
 #include "base/jsonio.h"
 #include "base/log.h"
 #include "run/memory_log.h"
+#include "text/detokenize.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -283,6 +284,21 @@ static json_t *floats(const float *values, int64_t count) {
     return list;
 }
 
+// How many bytes of the answer's text came with each of its tokens: 0 where a token is left out, or waits for the rest of a character.
+static json_t *token_bytes(const Samples *s, int64_t b, const Trainer *t) {
+    json_t *list = json_array();
+    StrBuf text = {0};
+    DetokenizeState state = {.tokenizer = t->model.tokenizer, .skip_special = true};
+    for (int64_t i = s->offset[b] + s->prompt_length[b]; i < s->offset[b + 1]; i++) {
+        size_t before = text.length;
+        detokenize_push(&state, &text, s->ids[i]);
+        json_array_append_new(list, json_integer((json_int_t)(text.length - before)));
+    }
+    detokenize_close(&state);
+    strbuf_close(&text);
+    return list;
+}
+
 static json_t *sample_line(const StepReport *r, int64_t b, const Trainer *t) {
     const Samples *s = r->samples;
     int64_t first = s->offset[b], length = s->offset[b + 1] - first;
@@ -298,9 +314,11 @@ static json_t *sample_line(const StepReport *r, int64_t b, const Trainer *t) {
         json_object_set(line, "filtered_rewards", json_object_get(line, "rewards"));
     json_object_set_new(line, "advantages", floats(s->advantage + first, length));
     json_object_set_new(line, "input_lengths", json_integer(length));
+    json_object_set_new(line, "finish_reason", json_string(samples_finish_name(s->finish[b])));
     json_object_set_new(line, "sample_loss_mask", jsonio_real((double)r->sample_mask[b]));
     json_object_set_new(line, "token_ids", ids);
     json_object_set_new(line, "token_loss_mask", mask);
+    json_object_set_new(line, "token_bytes", token_bytes(s, b, t));
     json_object_set_new(line, "generation_logprobs", floats(s->generation_logprobs + first, length));
     // What the trainer would compute before the first update: the same bits (max_abs_logprob_error).
     json_object_set(line, "prev_logprobs", json_object_get(line, "generation_logprobs"));
