@@ -1,6 +1,9 @@
 // Matrix products: bits equal a naive chain of fused multiply-adds, whatever the instruction set, the threads, the number
 // of rows and the order in which the weight is stored.
 #include "ops/linear.h"
+#include "ops/rows.h"
+
+#include <math.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -319,7 +322,16 @@ static void test_plan(void **state) {
     linear_pack(&plan, &weight, MEMORY_ROLLOUT_WEIGHTS);
     assert_int_equal(plan.device.ledger.live_total - before, 3 * 50 * 32 * 2);
     linear_forward(&plan, &y, &x, &weight, NULL);
-    assert_int_equal(plan.flops, 2 * 8 * 70 * 50);
+    assert_int_equal(ops_worked(&plan).flops, 2 * 8 * 70 * 50);
+    // Packing reads and writes the rows; the product reads x and the weight and writes y: each once, by the phase.
+    assert_int_equal(plan.work[PHASE_LOAD].bytes, 2 * (2 * 70 * 50 + 8 * 50 + 70 * 50 + 8 * 70));
+    assert_true(plan.work[PHASE_LOAD].seconds == 0);
+    plan.machine = (OpsMachine){.flops = 1e6, .bytes = 1e6};
+    ledger_enter(&plan.device.ledger, PHASE_FORWARD);
+    linear_forward(&plan, &y, &x, &weight, NULL); // 56 ms of computing, 9 of moving
+    rows_add(&plan, &y, &y, &y);                  // moving alone
+    assert_true(fabs(plan.work[PHASE_FORWARD].seconds - (0.056 + 3 * 8 * 70 * 2 * 1e-6)) < 1e-9);
+    ledger_enter(&plan.device.ledger, PHASE_LOAD);
     device_release(&plan.device, &weight.rows);
     device_release(&plan.device, &weight.panels);
     device_release(&plan.device, &x);

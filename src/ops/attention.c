@@ -156,7 +156,10 @@ static void store_task(void *context, int64_t task, int worker) {
 void kv_store(Ops *ops, KvPages *kv, const Tensor *qkv_TC, const AttentionShape *shape, const AttentionSpan *spans,
               int64_t span_count) {
     check_attention(qkv_TC, kv, shape, spans, span_count);
-    if (!ops_runs(ops) || !span_count) return;
+    uint64_t rows = 0, columns = (uint64_t)(2 * shape->kv_heads * shape->head_dim);
+    for (int64_t i = 0; i < span_count; i++) rows += (uint64_t)spans[i].count;
+    uint64_t bytes = rows * columns * (dtype_size(qkv_TC->dtype) + dtype_size(kv->keys.dtype));
+    if (!ops_starts(ops, 0, bytes) || !span_count) return;
     check_pages(kv, shape, spans, span_count);
     AttentionJob job = job_of(ops, qkv_TC, kv, shape, spans, span_count);
     run_blocks(ops, &job, 8 * KV_PAGE_TOKENS, units_positions, store_task);
@@ -184,6 +187,19 @@ static int64_t pages_seen(const AttentionSpan *span, const AttentionShape *shape
     int64_t all = span_pages(span);
     if (!shape->window || shape->window >= all * KV_PAGE_TOKENS) return all;
     return int64_smaller(all, kv_pages_of(shape->window + rows) + 1);
+}
+
+static uint64_t multiplied(const AttentionShape *shape, const AttentionSpan *spans, int64_t span_count) {
+    return (uint64_t)(shape->head_dim * shape->query_heads) * count_pairs(shape, spans, span_count);
+}
+
+// Keys and values that the spans read, each page once for a span.
+static uint64_t bytes_seen(const KvPages *kv, const AttentionShape *shape, const AttentionSpan *spans,
+                           int64_t span_count) {
+    uint64_t pages = 0, page = (uint64_t)(2 * shape->kv_heads * shape->head_dim * KV_PAGE_TOKENS);
+    for (int64_t i = 0; i < span_count; i++)
+        if (spans[i].count) pages += (uint64_t)pages_seen(&spans[i], shape, spans[i].count);
+    return pages * page * dtype_size(kv->keys.dtype);
 }
 
 // Rows of one forward block: fewer where many keys are seen, so that their scores are kept while that is possible.
@@ -219,8 +235,8 @@ void attention_forward(Ops *ops, Tensor *out_TO, Tensor *lse_TH, const Tensor *q
                        const AttentionShape *shape, const AttentionSpan *spans, int64_t span_count) {
     check_attention(qkv_TC, kv, shape, spans, span_count);
     check_out(out_TO, lse_TH, qkv_TC, shape);
-    ops->flops += 4 * (uint64_t)(shape->head_dim * shape->query_heads) * count_pairs(shape, spans, span_count);
-    if (!ops_runs(ops) || !span_count) return;
+    uint64_t bytes = OPS_BYTES(out_TO, qkv_TC, lse_TH) + bytes_seen(kv, shape, spans, span_count);
+    if (!ops_starts(ops, 4 * multiplied(shape, spans, span_count), bytes) || !span_count) return;
     check_pages(kv, shape, spans, span_count);
     AttentionJob job = job_of(ops, qkv_TC, kv, shape, spans, span_count);
     job.block.out = numbers(out_TO);
@@ -271,8 +287,8 @@ void attention_backward(Ops *ops, Tensor *dqkv_TC, const Tensor *dout_TO, const 
     check_out(dout_TO, NULL, qkv_TC, shape);
     for (int64_t i = 0; i < span_count; i++)
         CHECK(spans[i].start == 0, "span %lld starts at position %lld", (long long)i, (long long)spans[i].start);
-    ops->flops += 10 * (uint64_t)(shape->head_dim * shape->query_heads) * count_pairs(shape, spans, span_count);
-    if (!ops_runs(ops) || !span_count) return;
+    uint64_t bytes = OPS_BYTES(dqkv_TC, dout_TO, out_TO, lse_TH, qkv_TC) + bytes_seen(kv, shape, spans, span_count);
+    if (!ops_starts(ops, 10 * multiplied(shape, spans, span_count), bytes) || !span_count) return;
     check_pages(kv, shape, spans, span_count);
     AttentionJob job = job_of(ops, qkv_TC, kv, shape, spans, span_count);
     job.block.out = numbers(out_TO);

@@ -83,6 +83,13 @@ static int64_t slots_of(const Gemm *gemm, bool narrow, int64_t k_step) {
     return slots > 1 || narrow ? slots : 0;
 }
 
+// k: that is summed over.
+static bool starts(Ops *ops, const Gemm *gemm, uint64_t k) {
+    uint64_t m = (uint64_t)gemm->m, n = (uint64_t)gemm->n;
+    uint64_t out = m * n * dtype_size(gemm->dtype) * (gemm->accumulate ? 2 : 1);
+    return ops_starts(ops, 2 * m * n * k, m * k * dtype_size(gemm->a.dtype) + k * n * dtype_size(gemm->b.dtype) + out);
+}
+
 void gemm_run(Ops *ops, const Gemm *whole) {
     Gemm product = *whole, *gemm = &product;
     GemmRun all = {.count = gemm->k, .starts = true, .ends = true};
@@ -92,12 +99,12 @@ void gemm_run(Ops *ops, const Gemm *whole) {
     }
     CHECK(!gemm->accumulate || (gemm->dtype == DTYPE_F32 && gemm->run_count == 1), "sums go on in %s, %d runs",
           dtype_name(gemm->dtype), gemm->run_count);
-    int64_t longest = 0;
+    int64_t longest = 0, k = 0;
     for (int i = 0; i < gemm->run_count; i++) {
-        ops->flops += 2 * (uint64_t)gemm->m * (uint64_t)gemm->n * (uint64_t)gemm->runs[i].count;
+        k += gemm->runs[i].count;
         if (gemm->runs[i].count > longest) longest = gemm->runs[i].count;
     }
-    if (!ops_runs(ops) || !gemm->m || !gemm->n) return;
+    if (!starts(ops, gemm, (uint64_t)k) || !gemm->m || !gemm->n) return;
     GemmSizes sizes = ops->kernels->gemm_sizes();
     bool one_tile = gemm->m <= sizes.tile_rows, narrow = gemm->dtype != DTYPE_F32;
     bool halves = gemm->b.order == GEMM_PANELS && gemm->b.dtype != DTYPE_F32 && gemm->m <= sizes.direct_rows;

@@ -102,7 +102,7 @@ void linear_pack_rows(Ops *ops, LinearWeight *weight, const Tensor *rows_RK, int
     CHECK(first >= 0 && first % GEMM_PANEL == 0 && count <= weight->n - first &&
               (count % GEMM_PANEL == 0 || first + count == weight->n),
           "rows %lld + %lld of %lld", (long long)first, (long long)count, (long long)weight->n);
-    if (!ops_runs(ops)) return;
+    if (!ops_starts(ops, 0, 2 * OPS_BYTES(rows_RK))) return;
     GemmLines lines = {rows_RK->data, dtype, GEMM_K_INNER, weight->k};
     char *out = (char *)weight->panels.data + (size_t)(first * weight->k) * dtype_size(dtype);
     PackJob job = {ops->kernels, &lines, count, weight->k, out};
@@ -196,7 +196,7 @@ void linear_backward_bias(Ops *ops, Tensor *dbias_N, const Tensor *dy_TN) {
     check_matrix(dy_TN, "dy", dy_TN->size[0], n);
     check_vector(dbias_N, "dbias", n);
     CHECK(dbias_N->dtype == DTYPE_F32, "dbias is %s", dtype_name(dbias_N->dtype));
-    if (!ops_runs(ops)) return;
+    if (!ops_starts(ops, 0, OPS_BYTES(dy_TN))) return;
     SumJob job = {ops->kernels, dbias_N->data, dy_TN};
     team_run(ops->team, (n + SUM_COLUMNS - 1) / SUM_COLUMNS, sum_task, &job);
 }

@@ -93,3 +93,30 @@ void ops_close(Ops *ops) {
     device_close(&ops->device);
     *ops = (Ops){0};
 }
+
+bool ops_starts(Ops *ops, uint64_t flops, uint64_t bytes) {
+    OpsWork *work = &ops->work[ops->device.ledger.phase];
+    double computing = ops->machine.flops > 0 ? (double)flops / ops->machine.flops : 0;
+    double moving = ops->machine.bytes > 0 ? (double)bytes / ops->machine.bytes : 0;
+    work->flops += flops;
+    work->bytes += bytes;
+    work->seconds += computing > moving ? computing : moving;
+    return ops_runs(ops);
+}
+
+uint64_t ops_bytes(int count, const Tensor *const *tensors) {
+    uint64_t bytes = 0;
+    for (int i = 0; i < count; i++)
+        if (tensors[i]) bytes += tensor_bytes(tensors[i]);
+    return bytes;
+}
+
+OpsWork ops_worked(const Ops *ops) {
+    OpsWork sum = {0};
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        sum.flops += ops->work[phase].flops;
+        sum.bytes += ops->work[phase].bytes;
+        sum.seconds += ops->work[phase].seconds;
+    }
+    return sum;
+}

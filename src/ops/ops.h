@@ -17,14 +17,27 @@ typedef struct OpsOptions {
     const char *isa; // NULL: the environment's WHET_ISA, else the best that this CPU has; "scalar", "avx2", "avx512"
 } OpsOptions;
 
+// What a machine does in a second at best; 0: not known.
+typedef struct OpsMachine {
+    double flops, bytes; // multiply-adds count 2; read from and written to memory
+} OpsMachine;
+
+// What operations come to, also on plan, if each reads every operand once and writes every result once.
+typedef struct OpsWork {
+    uint64_t flops; // of matrix products and attention
+    uint64_t bytes;
+    double seconds; // at best: of each operation the longer of computing and moving; 0 without a machine
+} OpsWork;
+
 typedef struct Ops {
     Device device;
     const Kernels *kernels;
     const char *isa;
-    Team *team;            // NULL on plan
-    uint64_t flops;        // multiply-adds of GEMMs and attention count 2; also counted on plan
-    Tensor packs;          // chains of GEMMs that wait, of one fixed size (gemm.h)
-    int64_t cached_floats; // of what a GEMM packs, in a core's second cache; changes speed only
+    Team *team;                // NULL on plan
+    Tensor packs;              // chains of GEMMs that wait, of one fixed size (gemm.h)
+    int64_t cached_floats;     // of what a GEMM packs, in a core's second cache; changes speed only
+    OpsMachine machine;        // for estimates
+    OpsWork work[PHASE_COUNT]; // by the ledger's phase
 } Ops;
 
 bool ops_open(Ops *ops, OpsOptions options, Error *error); // refuses an unknown isa, or one that this CPU lacks
@@ -32,3 +45,11 @@ void ops_close(Ops *ops);                                  // all tensors of its
 static inline bool ops_runs(const Ops *ops) {              // false on plan: return before memory is touched
     return ops->device.kind == DEVICE_CPU;
 }
+OpsWork ops_worked(const Ops *ops); // in all phases
+
+// For operations: counts one and says whether it runs.
+bool ops_starts(Ops *ops, uint64_t flops, uint64_t bytes);
+uint64_t ops_bytes(int count, const Tensor *const *tensors); // of all that are not NULL
+#define OPS_BYTES(...)                                                                                                 \
+    ops_bytes((int)(sizeof((const Tensor *const[]){__VA_ARGS__}) / sizeof(const Tensor *)),                            \
+              (const Tensor *const[]){__VA_ARGS__})

@@ -30,7 +30,7 @@ void panels_gather(Ops *ops, Tensor *y_TK, const LinearWeight *weight, const int
           (long long)y_TK->size[1], (long long)weight->k);
     for (int64_t t = 0; t < y_TK->size[0]; t++)
         CHECK(ids[t] >= 0 && ids[t] < weight->n, "id %d at %lld of %lld", ids[t], (long long)t, (long long)weight->n);
-    if (!ops_runs(ops)) return;
+    if (!ops_starts(ops, 0, 2 * OPS_BYTES(y_TK))) return;
     GatherJob job = {y_TK, panels, ids};
     team_run(ops->team, y_TK->size[0], gather_task, &job);
 }

@@ -103,7 +103,8 @@ static void check_indices(const int32_t *indices, int64_t count, int64_t limit) 
 void rows_gather(Ops *ops, Tensor *out_TD, const Tensor *x_SD, const int32_t *rows) {
     check_matrix(out_TD, "out", out_TD->size[0], x_SD->size[1]);
     check_matrix(x_SD, "x", x_SD->size[0], out_TD->size[1]);
-    if (!ops_runs(ops)) return;
+    uint64_t picked = (uint64_t)tensor_count(out_TD) * dtype_size(x_SD->dtype);
+    if (!ops_starts(ops, 0, OPS_BYTES(out_TD) + picked)) return;
     check_indices(rows, out_TD->size[0], x_SD->size[0]);
     RowsJob job = {.rows = out_TD->size[0], .columns = out_TD->size[1], .out = out_TD, .a = x_SD, .indices = rows};
     run_rows(ops, job, gather_task);
@@ -125,7 +126,8 @@ static void scatter_task(void *context, int64_t task, int worker) {
 void rows_scatter(Ops *ops, Tensor *out_SD, const Tensor *x_TD, const int32_t *rows) {
     check_matrix(out_SD, "out", out_SD->size[0], x_TD->size[1]);
     check_matrix(x_TD, "x", x_TD->size[0], out_SD->size[1]);
-    if (!ops_runs(ops)) return;
+    uint64_t written = (uint64_t)tensor_count(x_TD) * dtype_size(out_SD->dtype);
+    if (!ops_starts(ops, 0, OPS_BYTES(x_TD) + written)) return;
     check_indices(rows, x_TD->size[0], out_SD->size[0]);
     RowsJob job = {.rows = x_TD->size[0], .columns = x_TD->size[1], .out = out_SD, .a = x_TD, .indices = rows};
     run_rows(ops, job, scatter_task);
@@ -145,7 +147,8 @@ void embedding_backward(Ops *ops, Tensor *dtable_UD, const Tensor *dy_TD, const 
     check_matrix(dtable_UD, "dtable", dtable_UD->size[0], dy_TD->size[1]);
     check_matrix(dy_TD, "dy", dy_TD->size[0], dtable_UD->size[1]);
     check_f32(dtable_UD, "dtable");
-    if (!ops_runs(ops)) return;
+    uint64_t added = 2 * (uint64_t)tensor_count(dy_TD) * sizeof(float);
+    if (!ops_starts(ops, 0, OPS_BYTES(dy_TD) + added)) return;
     check_indices(rows, dy_TD->size[0], dtable_UD->size[0]);
     RowsJob job = {.rows = dy_TD->size[0], .columns = dy_TD->size[1], .out = dtable_UD, .a = dy_TD, .indices = rows};
     run_columns(ops, job, embedding_backward_task);
@@ -166,7 +169,7 @@ void rms_norm_forward(Ops *ops, Tensor *y_TD, const Tensor *x_TD, const Tensor *
     check_matrix(x_TD, "x", rows, columns);
     check_matrix(y_TD, "y", rows, columns);
     check_count(w_D, "w", columns);
-    if (!ops_runs(ops)) return;
+    if (!ops_starts(ops, 0, OPS_BYTES(y_TD, x_TD, w_D))) return;
     RowsJob job = {.rows = rows, .columns = columns, .out = y_TD, .a = x_TD, .b = w_D, .number = eps};
     run_rows(ops, job, rms_norm_task);
 }
@@ -205,7 +208,7 @@ void rms_norm_backward(Ops *ops, Tensor *dx_TD, Tensor *dw_D, const Tensor *dy_T
     if (dw_D) check_count(dw_D, "dw", columns);
     if (dw_D) check_f32(dw_D, "dw");
     CHECK(dx_TD->data != dy_TD->data && dx_TD->data != x_TD->data, "dx is dy or x (%p)", dx_TD->data);
-    if (!ops_runs(ops)) return;
+    if (!ops_starts(ops, 0, OPS_BYTES(dx_TD, dw_D, dy_TD, x_TD, w_D, residual_TD))) return;
     float rstd[SLAB_ROWS];
     RowsJob job = {.columns = columns, .out = dx_TD, .a = dy_TD, .b = x_TD, .c = w_D, .d = residual_TD, .e = dw_D};
     job.number = eps;
@@ -251,7 +254,8 @@ static RowsJob head_job(Tensor *out_TC, const Tensor *w_E, int64_t first, int64_
 
 void head_norm_forward(Ops *ops, Tensor *x_TC, const Tensor *w_E, int64_t first, int64_t heads, float eps) {
     RowsJob job = head_job(x_TC, w_E, first, heads, eps);
-    if (ops_runs(ops)) run_rows(ops, job, head_norm_task);
+    uint64_t elements = (uint64_t)(job.rows * job.columns);
+    if (ops_starts(ops, 0, 2 * elements * dtype_size(x_TC->dtype))) run_rows(ops, job, head_norm_task);
 }
 
 static void head_rstd_task(void *context, int64_t task, int worker) {
@@ -294,7 +298,8 @@ void head_norm_backward(Ops *ops, Tensor *d_TC, Tensor *dw_E, const Tensor *x_TC
     check_count(dw_E, "dw", job.columns);
     check_f32(dw_E, "dw");
     CHECK(d_TC->data != x_TC->data, "d is x (%p)", d_TC->data);
-    if (!ops_runs(ops)) return;
+    uint64_t elements = (uint64_t)(rows * job.columns);
+    if (!ops_starts(ops, 0, elements * (2 * dtype_size(d_TC->dtype) + dtype_size(x_TC->dtype)))) return;
     job.a = x_TC;
     job.e = dw_E;
     job.rstd = rstd;
@@ -319,7 +324,7 @@ void rows_add(Ops *ops, Tensor *out, const Tensor *a, const Tensor *b) {
     check_count(out, "out", count);
     check_count(a, "a", count);
     check_count(b, "b", count);
-    if (!ops_runs(ops)) return;
+    if (!ops_starts(ops, 0, OPS_BYTES(out, a, b))) return;
     run_elements(ops, (RowsJob){.rows = 1, .columns = count, .out = out, .a = a, .b = b}, add_task);
 }
 
@@ -346,7 +351,7 @@ int64_t rows_cast(Ops *ops, Tensor *out, const Tensor *in) {
     int64_t count = tensor_count(out);
     check_count(out, "out", count);
     check_count(in, "in", count);
-    if (!ops_runs(ops)) return 0;
+    if (!ops_starts(ops, 0, OPS_BYTES(out, in))) return 0;
     _Atomic int64_t found = 0;
     run_elements(ops, (RowsJob){.rows = 1, .columns = count, .out = out, .a = in, .found = &found}, cast_task);
     return atomic_load(&found);
@@ -365,7 +370,7 @@ void swiglu_forward(Ops *ops, Tensor *act_TF, const Tensor *gate_up_T2F) {
     int64_t rows = act_TF->size[0], columns = act_TF->size[1];
     check_matrix(act_TF, "act", rows, columns);
     check_matrix(gate_up_T2F, "gate_up", rows, 2 * columns);
-    if (!ops_runs(ops)) return;
+    if (!ops_starts(ops, 0, OPS_BYTES(act_TF, gate_up_T2F))) return;
     run_rows(ops, (RowsJob){.rows = rows, .columns = columns, .out = act_TF, .a = gate_up_T2F}, swiglu_task);
 }
 
@@ -384,7 +389,7 @@ void swiglu_backward(Ops *ops, Tensor *dgate_up_T2F, const Tensor *dact_TF, cons
     check_matrix(dact_TF, "dact", rows, columns);
     check_matrix(gate_up_T2F, "gate_up", rows, 2 * columns);
     check_matrix(dgate_up_T2F, "dgate_up", rows, 2 * columns);
-    if (!ops_runs(ops)) return;
+    if (!ops_starts(ops, 0, OPS_BYTES(dgate_up_T2F, dact_TF, gate_up_T2F))) return;
     RowsJob job = {.rows = rows, .columns = columns, .out = dgate_up_T2F, .a = dact_TF, .b = gate_up_T2F};
     run_rows(ops, job, swiglu_backward_task);
 }
@@ -406,7 +411,8 @@ void rope_apply(Ops *ops, Tensor *x_TC, const Tensor *cos_sin_PE, const int32_t 
     check_f32(cos_sin_PE, "cos_sin");
     CHECK(head_dim > 0 && head_dim % 2 == 0 && heads >= 0 && heads <= columns / head_dim,
           "%lld heads of %lld in %lld columns", (long long)heads, (long long)head_dim, (long long)columns);
-    if (!ops_runs(ops)) return;
+    uint64_t turned = (uint64_t)(rows * heads * head_dim) * dtype_size(x_TC->dtype);
+    if (!ops_starts(ops, 0, 2 * turned)) return;
     check_indices(positions, rows, cos_sin_PE->size[0]);
     RowsJob job = {.rows = rows, .columns = columns, .out = x_TC, .values = cos_sin_PE->data, .indices = positions};
     job.heads = heads;
@@ -433,7 +439,7 @@ void rope_table(Ops *ops, Tensor *cos_sin_PE, const float *inv_freq, float scale
     check_matrix(cos_sin_PE, "cos_sin", rows, columns);
     check_f32(cos_sin_PE, "cos_sin");
     CHECK(columns % 2 == 0, "%lld columns", (long long)columns);
-    if (!ops_runs(ops)) return;
+    if (!ops_starts(ops, 0, OPS_BYTES(cos_sin_PE))) return;
     RowsJob job = {.rows = rows, .columns = columns, .out = cos_sin_PE, .values = inv_freq, .number = scale};
     run_rows(ops, job, rope_table_task);
 }
@@ -450,7 +456,7 @@ static void square_sum_task(void *context, int64_t task, int worker) {
 double rows_square_sum(Ops *ops, const Tensor *x) {
     int64_t count = tensor_count(x), blocks = (count + SQUARE_BLOCK - 1) / SQUARE_BLOCK;
     check_floats(x, "x");
-    if (!ops_runs(ops)) return 0;
+    if (!ops_starts(ops, 0, OPS_BYTES(x))) return 0;
     double total = 0, sums[SLAB_BLOCKS];
     RowsJob job = {.columns = SQUARE_BLOCK, .a = x, .sums = sums};
     for (job.first = 0; job.first < blocks; job.first += SLAB_BLOCKS) {
@@ -471,7 +477,7 @@ static void nonfinite_task(void *context, int64_t task, int worker) {
 
 int64_t rows_count_nonfinite(Ops *ops, const Tensor *x) {
     check_floats(x, "x");
-    if (!ops_runs(ops)) return 0;
+    if (!ops_starts(ops, 0, OPS_BYTES(x))) return 0;
     _Atomic int64_t found = 0;
     run_elements(ops, (RowsJob){.rows = 1, .columns = tensor_count(x), .a = x, .found = &found}, nonfinite_task);
     return atomic_load(&found);
@@ -513,7 +519,7 @@ void adamw_update(Ops *ops, Tensor *w, Tensor *m, Tensor *v, const Tensor *gradi
         check_f32(all[i], names[i]);
     }
     CHECK(step.step >= 1, "step %lld", (long long)step.step);
-    if (!ops_runs(ops)) return;
+    if (!ops_starts(ops, 0, 2 * OPS_BYTES(w, m, v) + OPS_BYTES(gradient))) return;
     AdamwFactors factors = {
         .gradient_scale = (float)step.gradient_scale,
         .keep = (float)(1 - step.lr * step.weight_decay),

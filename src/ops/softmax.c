@@ -53,7 +53,7 @@ static void rows_task(void *context, int64_t task, int worker) {
 void softmax_rows(Ops *ops, SoftmaxRow *rows_T, const Tensor *logits_TV, int64_t vocabulary, SoftmaxFilter filter) {
     SoftmaxJob job = job_of(ops, logits_TV, vocabulary, filter);
     job.out = rows_T;
-    if (ops_runs(ops)) run(ops, &job, rows_task);
+    if (ops_starts(ops, 0, OPS_BYTES(logits_TV))) run(ops, &job, rows_task);
 }
 
 static void check_ids(const int32_t *ids, int64_t count, int64_t vocabulary) {
@@ -86,7 +86,7 @@ static void sample_task(void *context, int64_t task, int worker) {
 void softmax_sample(Ops *ops, int32_t *ids, const Tensor *logits_TV, const SoftmaxRow *rows_T, int64_t vocabulary,
                     const float *uniform_T, SoftmaxFilter filter) {
     SoftmaxJob job = job_of(ops, logits_TV, vocabulary, filter);
-    if (!ops_runs(ops)) return;
+    if (!ops_starts(ops, 0, OPS_BYTES(logits_TV))) return;
     for (int64_t i = 0; uniform_T && i < job.rows; i++)
         CHECK(uniform_T[i] >= 0 && uniform_T[i] < 1, "uniform %lld is %g", (long long)i, uniform_T[i]);
     job.filtered = rows_T;
@@ -114,7 +114,7 @@ void softmax_backward(Ops *ops, Tensor *logits_TV, const SoftmaxRow *rows_T, con
                       const int32_t *ids, const float *dlogprob_T, const float *dunfiltered_T, int64_t vocabulary,
                       SoftmaxFilter filter) {
     SoftmaxJob job = job_of(ops, logits_TV, vocabulary, filter);
-    if (!ops_runs(ops)) return;
+    if (!ops_starts(ops, 0, 2 * OPS_BYTES(logits_TV))) return;
     check_ids(ids, job.rows, vocabulary);
     job.filtered = rows_T;
     job.unfiltered = unfiltered_T;
