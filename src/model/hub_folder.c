@@ -39,12 +39,17 @@ static bool override_config(json_t *config, const char *overrides, const char *p
     return good;
 }
 
+bool hub_folder_architecture(Architecture *architecture, json_t *config, const char *overrides, const char *source,
+                             Error *error) {
+    return (!overrides || override_config(config, overrides, source, error)) &&
+           architecture_from_json(architecture, config, source, error);
+}
+
 static bool read_configs(HubFolder *folder, const char *overrides, Error *error) {
     json_t *config;
     const char *path = join(folder, "config.json");
     if (!jsonio_read(&config, path, error)) return false;
-    bool good = (!overrides || override_config(config, overrides, path, error)) &&
-                architecture_from_json(&folder->architecture, config, path, error);
+    bool good = hub_folder_architecture(&folder->architecture, config, overrides, path, error);
     json_decref(config);
     path = join(folder, "generation_config.json");
     if (!good || !file_exists(path)) return good;

@@ -20,5 +20,9 @@ typedef struct HubFolder {
 bool hub_folder_open(HubFolder *folder, const char *path, const char *overrides, Error *error);
 void hub_folder_close(HubFolder *folder);
 
+// What a config.json says with the same overrides, which are put into it; source names it in messages.
+bool hub_folder_architecture(Architecture *architecture, json_t *config, const char *overrides, const char *source,
+                             Error *error);
+
 // The tensor of that name and the file that holds it, or NULL.
 const SafetensorsEntry *hub_folder_find(const HubFolder *folder, const char *name, const Safetensors **shard);
