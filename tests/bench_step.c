@@ -144,9 +144,9 @@ int main(int argc, char **argv) {
     double peak = peak_gflops(&setup.ops);
     double generation = generate(&setup, &shape, &samples, &arena);
     ledger_reset_peaks(&setup.ops.device.ledger);
-    uint64_t before = setup.ops.flops;
+    uint64_t before = ops_worked(&setup.ops).flops;
     double training = train(&setup, &shape, &samples, &result, &arena);
-    double executed = (double)(setup.ops.flops - before) / 3;
+    double executed = (double)(ops_worked(&setup.ops).flops - before) / 3;
     // Model FLOPs: 2 for each weight and token forward, twice that backward; the head only where loss falls. Attention left out.
     double body = (double)(setup.parameters->total - setup.architecture->vocab_size * setup.architecture->hidden_size *
                                                          (setup.architecture->tied_head ? 1 : 2));
