@@ -101,7 +101,7 @@ typedef struct Asked {
 
 static void open_task(Asked *asked, const Settings *settings) {
     require(loaded_model_open(&asked->model, settings->policy.model_name, NULL, NULL, NULL, &error) &&
-            task_open(&asked->task, settings, &asked->model, &error));
+            task_open(&asked->task, settings, &asked->model, true, &error));
 }
 
 static void close_task(Asked *asked) {
@@ -169,7 +169,7 @@ static void test_batches_go_on_over_epochs(void **state) {
     Asked none;
     const Settings *s = SETTINGS("grpo.num_prompts_per_step=24", "policy.train_global_batch_size=192");
     require(loaded_model_open(&none.model, s->policy.model_name, NULL, NULL, NULL, &error));
-    assert_false(task_open(&none.task, s, &none.model, &error));
+    assert_false(task_open(&none.task, s, &none.model, true, &error));
     assert_non_null(strstr(error.text, "grpo.num_prompts_per_step: 24, but data.train has only 20 questions"));
     close_task(&none);
 }

@@ -26,8 +26,7 @@ const char *stop_signal_name(int number) {
     return number == SIGTERM ? "SIGTERM" : "SIGINT";
 }
 
-void stop_signal_obey(void) {
-    if (!taken) return;
-    signal(taken, SIG_DFL);
-    raise(taken);
+void stop_signal_obey(int number) {
+    signal(number, SIG_DFL);
+    raise(number);
 }

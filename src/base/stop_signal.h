@@ -5,4 +5,4 @@
 void stop_signal_catch(void); // from now on; a SIGINT that is ignored, as in a shell's background, stays so
 int stop_signal_taken(void);  // SIGINT or SIGTERM once it came, else 0
 const char *stop_signal_name(int number);
-void stop_signal_obey(void); // ends the program by the signal that came (shells: status 130, 143); else returns
+void stop_signal_obey(int number); // ends the program by that signal (shells: status 130, 143)

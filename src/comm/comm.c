@@ -2,9 +2,13 @@
 
 #include "comm/comm_mpi.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
-enum { STRIPE = 1 << 30 }; // MPI 3.1 counts in int
+enum {
+    STRIPE = 1 << 30, // MPI 3.1 counts in int
+    END_PATIENCE = 5  // seconds
+};
 
 Comm comm_self(void) {
     return (Comm){.kind = COMM_SELF, .size = 1, .stripe = STRIPE};
@@ -41,9 +45,32 @@ bool comm_open_world(Comm *world, Error *error) {
         (long long)started);
 }
 
-void comm_close_world(Comm *world) {
-    if (world->kind == COMM_MPI) comm_mpi_close_world(world);
+// Writes where the message comes from before it.
+static bool fail(const Comm *comm, int rank, bool all, Error *error) {
+    return all ? false : error_prefix(error, "rank %d of %d: ", rank, comm->size);
+}
+
+bool comm_end_world(Comm *world, bool good, Error *error) {
+    if (world->kind == COMM_MPI) {
+        int64_t first = good ? world->size : world->rank, all = !good;
+        if (!comm_mpi_end(world, &first, &all, good ? 0 : END_PATIENCE)) {
+            fail(world, world->rank, false, error);
+            fprintf(stderr, "whet: %s\n", error->text);
+            error_end_others();
+        }
+        good = first == world->size;
+        if (first == world->rank)
+            fail(world, world->rank, all, error);
+        else if (!good)
+            error->text[0] = 0;
+    }
     *world = (Comm){0};
+    return good;
+}
+
+void comm_close_world(Comm *world) {
+    Error error;
+    comm_end_world(world, true, &error);
 }
 
 Comm comm_split(const Comm *whole, int colour, int rank, int size) {
@@ -63,8 +90,7 @@ Comm comm_on_host(const Comm *whole) {
 }
 
 void comm_close(Comm *part) {
-    if (part->kind == COMM_MPI) comm_mpi_close(part);
-    *part = (Comm){0};
+    *part = (Comm){0}; // MPI forgets it at the world's end: MPI_Comm_free would wait for the others
 }
 
 static void count(Comm *comm, CommCall call, size_t bytes, int times) {
@@ -102,8 +128,7 @@ bool comm_agree(Comm *comm, bool good, Error *error) {
     int first = (int)smallest[0];
     if (first == comm->size) return true;
     comm_mpi_broadcast(comm, error->text, sizeof error->text, first);
-    if (!smallest[1]) error_prefix(error, "rank %d of %d: ", first, comm->size);
-    return false;
+    return fail(comm, first, smallest[1], error);
 }
 
 bool comm_any(Comm *comm, bool value) {

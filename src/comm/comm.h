@@ -3,8 +3,8 @@
 // device) and `mpi` (Open MPI or MPICH; MPI 3.1). All ranks of a communicator make the same calls in the same order, from the
 // main thread. A rank that waits for the others sleeps.
 //
-// A rank that ends without comm_close (killed, out of memory, a broken CHECK) takes all others with it. What may fail on one
-// rank alone ends with comm_agree, so that all ranks return the error together.
+// A rank that ends by itself (killed, out of memory, a broken CHECK) takes all others with it. What may fail on one rank alone
+// ends with comm_agree, so that all ranks return the error together; where it does not, comm_end_world ends them.
 #pragma once
 #include "device/device.h"
 
@@ -24,6 +24,7 @@ typedef struct Comm {
     int rank, size;
     Device *device;  // of which comm_all_to_all takes its buffer
     intptr_t handle; // mpi: its MPI_Comm
+    intptr_t ending; // mpi, of the world: another one, for comm_end_world alone
     size_t stripe;   // bytes, the most of one message; tests make it smaller
     CommCounts counts;
 } Comm;
@@ -35,12 +36,17 @@ enum { COMM_BOUNCE = 1 << 20 }; // bytes, the most that comm_all_to_all takes as
 bool comm_open_world(Comm *world, Error *error);
 Comm comm_self(void);
 Comm comm_pretend(int rank, int size);
-void comm_close_world(Comm *world); // waits for the others; accepts a zero-initialised one
+
+// The end of a program: true when it is good on all ranks. Else false on all; the first rank that failed has the message, its number
+// before it unless all failed, and the others an empty one. A rank that failed while the others go on waits for them some
+// seconds; then it tells its message itself and ends them all. Leaves the world zero.
+bool comm_end_world(Comm *world, bool good, Error *error);
+void comm_close_world(Comm *world); // the same where all is good; accepts a zero-initialised one
 
 // Ranks of `whole` with the same colour, in its order, as one communicator. pretend: the caller says which rank of how many.
 Comm comm_split(const Comm *whole, int colour, int rank, int size);
 Comm comm_on_host(const Comm *whole); // those on this machine (self and pretend: a copy)
-void comm_close(Comm *part);          // of comm_split and comm_on_host; accepts a zero-initialised one
+void comm_close(Comm *part); // of comm_split and comm_on_host; accepts a zero-initialised one. The others need not come
 
 // In place: data[size][bytes], the own part already at [rank].
 void comm_all_gather(Comm *comm, void *data, size_t bytes);

@@ -26,13 +26,15 @@ static void must(int code, const char *call) {
     _Exit(1);
 }
 
-// Sleeps ever longer, up to a millisecond, and for no more than an eighth of what it has waited.
-static void wait_for(Comm *comm, MPI_Request *request) {
+// Sleeps ever longer, up to a millisecond, and for no more than an eighth of what it has waited. False: not done after `limit`
+// seconds; 0: waits on.
+static bool wait_within(Comm *comm, MPI_Request *request, double limit) {
     double started = log_seconds(), waited = 0;
     for (int done = 0;;) {
         must(MPI_Test(request, &done, MPI_STATUS_IGNORE), "waiting");
         waited = log_seconds() - started;
         if (done) break;
+        if (limit > 0 && waited > limit) return false;
         long nap = (long)(1e9 / 8 * waited);
         if (waited < 20e-6)
             sched_yield();
@@ -40,6 +42,11 @@ static void wait_for(Comm *comm, MPI_Request *request) {
             nanosleep(&(struct timespec){.tv_nsec = nap < 1000000 ? nap : 1000000}, NULL);
     }
     comm->counts.waited += waited;
+    return true;
+}
+
+static void wait_for(Comm *comm, MPI_Request *request) {
+    wait_within(comm, request, 0);
 }
 
 static void meet(Comm *comm) {
@@ -59,12 +66,21 @@ bool comm_mpi_open_world(Comm *world, Error *error) {
     world->handle = (intptr_t)MPI_COMM_WORLD;
     must(MPI_Comm_rank(MPI_COMM_WORLD, &world->rank), "MPI_Comm_rank");
     must(MPI_Comm_size(MPI_COMM_WORLD, &world->size), "MPI_Comm_size");
+    MPI_Comm ending;
+    must(MPI_Comm_dup(MPI_COMM_WORLD, &ending), "MPI_Comm_dup");
+    world->ending = (intptr_t)ending;
     return true;
 }
 
-void comm_mpi_close_world(Comm *world) {
-    meet(world);
+bool comm_mpi_end(Comm *world, int64_t *first, int64_t *all, double seconds) {
+    int64_t values[] = {*first, *all};
+    MPI_Request request;
+    must(MPI_Iallreduce(MPI_IN_PLACE, values, 2, MPI_INT64_T, MPI_MIN, (MPI_Comm)world->ending, &request),
+         "MPI_Iallreduce");
+    if (!wait_within(world, &request, seconds)) return false;
+    *first = values[0], *all = values[1];
     MPI_Finalize();
+    return true;
 }
 
 intptr_t comm_mpi_split(const Comm *whole, int colour, int *rank, int *size) {
@@ -82,11 +98,6 @@ intptr_t comm_mpi_on_host(const Comm *whole, int *rank, int *size) {
     MPI_Comm_rank(part, rank);
     MPI_Comm_size(part, size);
     return (intptr_t)part;
-}
-
-void comm_mpi_close(Comm *part) {
-    MPI_Comm handle = of(part);
-    must(MPI_Comm_free(&handle), "MPI_Comm_free");
 }
 
 static size_t smaller(size_t a, size_t b) {
@@ -155,8 +166,9 @@ bool comm_mpi_open_world(Comm *world, Error *error) {
     return error_set(error,
                      "several processes were started together, but this whet was built without MPI (make MPI=none)");
 }
-void comm_mpi_close_world(Comm *world) {
-    (void)world, none();
+bool comm_mpi_end(Comm *world, int64_t *first, int64_t *all, double seconds) {
+    (void)world, (void)first, (void)all, (void)seconds, none();
+    return false;
 }
 intptr_t comm_mpi_split(const Comm *whole, int colour, int *rank, int *size) {
     (void)whole, (void)colour, (void)rank, (void)size, none();
@@ -165,9 +177,6 @@ intptr_t comm_mpi_split(const Comm *whole, int colour, int *rank, int *size) {
 intptr_t comm_mpi_on_host(const Comm *whole, int *rank, int *size) {
     (void)whole, (void)rank, (void)size, none();
     return 0;
-}
-void comm_mpi_close(Comm *part) {
-    (void)part, none();
 }
 void comm_mpi_all_gather(Comm *comm, void *data, size_t bytes) {
     (void)comm, (void)data, (void)bytes, none();

@@ -3,10 +3,10 @@
 #include "comm/comm.h"
 
 bool comm_mpi_open_world(Comm *world, Error *error);
-void comm_mpi_close_world(Comm *world);
+// The smallest of *first and *all over ranks, then the end of MPI. False when the others have not come after `seconds` (0: waits on).
+bool comm_mpi_end(Comm *world, int64_t *first, int64_t *all, double seconds);
 intptr_t comm_mpi_split(const Comm *whole, int colour, int *rank, int *size);
 intptr_t comm_mpi_on_host(const Comm *whole, int *rank, int *size);
-void comm_mpi_close(Comm *part);
 
 // All wait for each other first (counted in comm->counts.waited), then bytes move.
 void comm_mpi_all_gather(Comm *comm, void *data, size_t bytes);

@@ -33,11 +33,11 @@ static bool goal_reached(const Progression *at, const GrpoOptions *grpo) {
 }
 
 // Whether another step and a checkpoint might not be through by checkpointing.checkpoint_must_save_by.
-static bool deadline_near(const Progression *at, const Trainer *t) {
+static bool deadline_near(const Progression *at, Trainer *t) {
     const CheckpointOptions *options = &t->settings->checkpointing;
     double mean = at->seconds / (double)at->measured;
-    return options->enabled && options->must_save_seconds > 0 &&
-           log_seconds() - t->started + mean + at->save_seconds >= options->must_save_seconds;
+    bool late = log_seconds() - t->started + mean + at->save_seconds >= options->must_save_seconds;
+    return options->enabled && options->must_save_seconds > 0 && comm_any(&t->mesh.world, late);
 }
 
 // ---- beginning
@@ -55,10 +55,13 @@ static bool check_metric(const Trainer *t, Error *error) {
 }
 
 static void show_run(const Trainer *t) {
-    log_info("%s: %lld parameters, %lld training questions, %lld held out; %s, outputs in %s, %d threads, %s",
+    const int ranks = t->mesh.world.size;
+    char many[32] = "";
+    if (ranks > 1) snprintf(many, sizeof many, "%d ranks of ", ranks);
+    log_info("%s: %lld parameters, %lld training questions, %lld held out; %s, outputs in %s, %s%d threads, %s",
              t->model.path, (long long)t->model.parameters->total, (long long)t->task.train_count,
              (long long)t->task.validation_count, dtype_name(t->walk.options.policy.compute),
-             dtype_name(t->walk.options.policy.output), team_size(t->ops.team), t->ops.isa);
+             dtype_name(t->walk.options.policy.output), many, team_size(t->ops.team), t->ops.isa);
 }
 
 static bool open_board(Trainer *t, int64_t step, Error *error) {
@@ -73,9 +76,10 @@ static bool open_board(Trainer *t, int64_t step, Error *error) {
 
 bool course_begin(Course *course, Trainer *t, Error *error) {
     Progression *at = &course->at;
-    if (!check_metric(t, error) || !progression_resume(at, t, error) ||
-        !step_log_resume(t->settings->logger.log_dir, at->step, error) || !open_board(t, at->step, error))
-        return false;
+    bool good = check_metric(t, error) && progression_resume(at, t, error) &&
+                (!trainer_writes(t) ||
+                 (step_log_resume(t->settings->logger.log_dir, at->step, error) && open_board(t, at->step, error)));
+    if (!comm_agree(&t->mesh.world, good, error)) return false;
     course->last = last_step(at, t);
     course->over = at->step >= course->last || goal_reached(at, &t->settings->grpo);
     show_run(t);
@@ -91,8 +95,8 @@ bool course_validate_first(Course *course, Trainer *t, Error *error) {
 
 // ---- a step
 
-bool course_goes_on(const Course *course) {
-    return !course->over && !stop_signal_taken();
+bool course_goes_on(const Course *course, Trainer *t) {
+    return !course->over && !trainer_asked(t);
 }
 
 StepReport course_begin_step(Course *course, Trainer *t) {
@@ -107,8 +111,8 @@ StepReport course_begin_step(Course *course, Trainer *t) {
                         .lr = optimizer_learning_rate(&s->scheduler, s->optimizer.lr, at->step)};
 }
 
-void course_leave_step(Course *course) {
-    course->at.exhausted = course->over = !stop_signal_taken();
+void course_leave_step(Course *course, const Trainer *t) {
+    course->at.exhausted = course->over = !t->stop;
 }
 
 static void count_step(Progression *at, const StepReport *report) {
@@ -129,9 +133,9 @@ bool course_finish_step(Course *course, StepReport *report, Trainer *t, Error *e
     at->seconds += report->times.total;
     double left = at->seconds / (double)++at->measured * (double)(last - at->step);
     // Logs first: a run that is killed between the two repeats the step and writes the same lines again.
-    if (!step_log_write(report, t, left, error) || !step_log_validation(&report->validation, at->step, t, error) ||
-        !step_log_samples(report, t, error))
-        return false;
+    bool written = step_log_write(report, t, left, error) &&
+                   step_log_validation(&report->validation, at->step, t, error) && step_log_samples(report, t, error);
+    if (!comm_agree(&t->mesh.world, written, error)) return false;
     progression_finish(at, report, t);
     bool goal = goal_reached(at, &s->grpo), late = deadline_near(at, t);
     if (goal)
@@ -172,14 +176,14 @@ static bool stop(Progression *at, Trainer *t, Error *error) {
     bool enabled = t->settings->checkpointing.enabled;
     if (enabled && at->info && !at->saved && !progression_save(at, t, error)) return false;
     t->stopped = true;
-    log_info("%s: stopped after step %lld; %s", stop_signal_name(stop_signal_taken()), (long long)at->step,
+    log_info("%s: stopped after step %lld; %s", stop_signal_name(t->stop), (long long)at->step,
              enabled ? "the same command goes on from there" : "nothing is kept, checkpointing.enabled is false");
     return true;
 }
 
 bool course_end(Course *course, Trainer *t, Error *error) {
     if (course->at.exhausted) return finish_early(&course->at, t, error);
-    return course->over || !stop_signal_taken() || stop(&course->at, t, error);
+    return course->over || !t->stop || stop(&course->at, t, error);
 }
 
 void course_close(Course *course) {

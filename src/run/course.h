@@ -20,7 +20,7 @@ bool course_begin(Course *course, Trainer *trainer, Error *error);
 // Validates before the first step where the recipe says so.
 bool course_validate_first(Course *course, Trainer *trainer, Error *error);
 
-bool course_goes_on(const Course *course);
+bool course_goes_on(const Course *course, Trainer *trainer);
 
 // A report of the step to come: number, position, learning rate.
 StepReport course_begin_step(Course *course, Trainer *trainer);
@@ -29,7 +29,7 @@ StepReport course_begin_step(Course *course, Trainer *trainer);
 bool course_finish_step(Course *course, StepReport *report, Trainer *trainer, Error *error);
 
 // The step was not made: a signal came, or the questions ended within it.
-void course_leave_step(Course *course);
+void course_leave_step(Course *course, const Trainer *trainer);
 
 // What is kept of a run that ended between steps.
 bool course_end(Course *course, Trainer *trainer, Error *error);

@@ -2,4 +2,4 @@
 #pragma once
 #include "run/trainer.h"
 
-bool environment_write(const Trainer *trainer, Error *error);
+bool environment_write(Trainer *trainer, Error *error); // all ranks call it, rank 0 writes

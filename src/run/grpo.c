@@ -22,7 +22,7 @@ static bool one_step(Course *course, Trainer *t, Arena *arena, Error *error) {
     bool complete;
     if (!learn(&report, &complete, &samples, t, arena, error)) return false;
     if (complete) return course_finish_step(course, &report, t, error);
-    course_leave_step(course);
+    course_leave_step(course, t);
     return true;
 }
 
@@ -34,7 +34,7 @@ bool grpo_train(Trainer *t, Error *error) {
         trainer_refit(t);
         good = course_validate_first(&course, t, error);
     }
-    while (good && course_goes_on(&course)) {
+    while (good && course_goes_on(&course, t)) {
         good = one_step(&course, t, &arena, error);
         arena_reset(&arena);
     }

@@ -30,7 +30,7 @@ static int run(const Command *command, int count, char **words) {
     arena_close(&arena);
     if (good) return 0;
     fflush(stdout);
-    fprintf(stderr, "whet %s: %s\n", command->verb, error.text);
+    if (error.text[0]) fprintf(stderr, "whet %s: %s\n", command->verb, error.text); // else another rank tells it
     return arguments.misused ? STATUS_MISUSED : STATUS_FAILED;
 }
 

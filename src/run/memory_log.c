@@ -20,12 +20,20 @@ static json_t *by_tag(const uint64_t bytes[MEMORY_TAG_COUNT]) {
     return tags;
 }
 
-static json_t *entry_of(const Ledger *ledger, int64_t step, int rank) {
+MemorySeen memory_log_seen(const Ledger *ledger) {
     struct rusage usage;
-    json_t *entry = json_object(), *phases = json_object();
+    MemorySeen seen = {.peak = ledger->peak};
+    memcpy(seen.phase_peak, ledger->phase_peak, sizeof seen.phase_peak);
+    memcpy(seen.tag_peak, ledger->tag_peak, sizeof seen.tag_peak);
     getrusage(RUSAGE_SELF, &usage);
+    seen.process_peak = (uint64_t)usage.ru_maxrss * 1024;
+    return seen;
+}
+
+static json_t *entry_of(const MemorySeen *seen, int64_t step, int rank) {
+    json_t *entry = json_object(), *phases = json_object();
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
-        const LedgerPeak *peak = &ledger->phase_peak[phase];
+        const LedgerPeak *peak = &seen->phase_peak[phase];
         if (!peak->total) continue;
         json_t *alive = json_pack("{s:I}", "total", (json_int_t)peak->total), *tags = by_tag(peak->by_tag);
         json_object_update(alive, tags);
@@ -34,10 +42,10 @@ static json_t *entry_of(const Ledger *ledger, int64_t step, int rank) {
     }
     json_object_set_new(entry, "step", json_integer(step));
     json_object_set_new(entry, "rank", json_integer(rank));
-    json_object_set_new(entry, "peak_memory_allocated_mb", json_real((double)ledger->peak.total / 0x1p20));
-    json_object_set_new(entry, "process_peak_mb", json_real((double)usage.ru_maxrss / 1024));
-    json_object_set_new(entry, "at_peak", by_tag(ledger->peak.by_tag));
-    json_object_set_new(entry, "peak_by_tag", by_tag(ledger->tag_peak));
+    json_object_set_new(entry, "peak_memory_allocated_mb", json_real((double)seen->peak.total / 0x1p20));
+    json_object_set_new(entry, "process_peak_mb", json_real((double)seen->process_peak / 0x1p20));
+    json_object_set_new(entry, "at_peak", by_tag(seen->peak.by_tag));
+    json_object_set_new(entry, "peak_by_tag", by_tag(seen->tag_peak));
     json_object_set_new(entry, "peak_by_phase", phases);
     return entry;
 }
@@ -55,21 +63,24 @@ static bool append(bool *written, const char *path, const StrBuf *text, Error *e
     return good;
 }
 
-bool memory_log_write(const Ledger *ledger, int64_t step, int rank, const char *log_dir, Error *error) {
+bool memory_log_write(const MemorySeen *seen, int ranks, int64_t step, const char *log_dir, Error *error) {
     Arena arena = {0};
     StrBuf text = {0};
     bool written;
     const char *path = arena_format(&arena, "%s/memory.json", log_dir);
-    json_t *entry = entry_of(ledger, step, rank);
-    strbuf_puts(&text, ",\n");
-    jsonio_line(&text, entry);
+    for (int rank = 0; rank < ranks; rank++) {
+        json_t *entry = entry_of(&seen[rank], step, rank);
+        if (text.length) text.length--; // the comma goes before the line's end
+        strbuf_puts(&text, ",\n");
+        jsonio_line(&text, entry);
+        json_decref(entry);
+    }
     strbuf_puts(&text, "]\n");
     bool good = append(&written, path, &text, error);
     if (good && !written) {
         text.text[0] = '[';
         good = file_write(path, text.text, text.length, error);
     }
-    json_decref(entry);
     strbuf_close(&text);
     arena_close(&arena);
     return good;

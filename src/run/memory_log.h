@@ -9,8 +9,16 @@
 #include "base/error.h"
 #include "device/ledger.h"
 
-// Appends what the ledger has seen since the step began; the file is valid JSON between any two calls.
-bool memory_log_write(const Ledger *ledger, int64_t step, int rank, const char *log_dir, Error *error);
+// What a rank has seen since the step began.
+typedef struct MemorySeen {
+    LedgerPeak peak, phase_peak[PHASE_COUNT];
+    uint64_t tag_peak[MEMORY_TAG_COUNT];
+    uint64_t process_peak; // bytes
+} MemorySeen;
+MemorySeen memory_log_seen(const Ledger *ledger);
+
+// Appends what each of the ranks has seen, seen[ranks]; the file is valid JSON between any two calls.
+bool memory_log_write(const MemorySeen *seen, int ranks, int64_t step, const char *log_dir, Error *error);
 
 // Drops the entries of later steps, and a damaged one, for a run that goes on behind `step` (0: begins).
 bool memory_log_resume(const char *log_dir, int64_t step, Error *error);

@@ -61,7 +61,7 @@ void progression_validated(Progression *at, const Validation *validation, const 
     note_metrics(at, &(StepReport){.samples = &none, .validation = *validation}, t);
 }
 
-bool progression_save(Progression *at, const Trainer *t, Error *error) {
+bool progression_save(Progression *at, Trainer *t, Error *error) {
     const CheckpointOptions *options = &t->settings->checkpointing;
     const CheckpointRetention retention = {.save_period = options->save_period,
                                            .keep_top_k = options->keep_top_k,
@@ -78,7 +78,9 @@ bool progression_save(Progression *at, const Trainer *t, Error *error) {
                                  .optimizer = options->save_optimizer,
                                  .info = at->info,
                                  .config = config.text};
-    bool good = checkpoint_save(&checkpoint, error) && checkpoint_retain(options->checkpoint_dir, &retention, error);
+    bool good = !trainer_writes(t) ||
+                (checkpoint_save(&checkpoint, error) && checkpoint_retain(options->checkpoint_dir, &retention, error));
+    good = comm_agree(&t->mesh.world, good, error);
     at->saved = good;
     at->save_seconds = log_seconds() - started;
     bool ranked = !options->metric_name || json_object_get(at->info, options->metric_name);
@@ -151,9 +153,12 @@ bool progression_resume(Progression *at, Trainer *t, Error *error) {
     const CheckpointOptions *options = &t->settings->checkpointing;
     at->stop_metric = (double)NAN;
     if (!options->enabled) return true;
-    if (!checkpoint_latest(&at->step, options->checkpoint_dir, error)) return false;
+    // What rank 0 finds: a shared folder may look different from elsewhere for a while.
+    bool found = !trainer_writes(t) || checkpoint_latest(&at->step, options->checkpoint_dir, error);
+    if (!comm_agree(&t->mesh.world, found, error)) return false;
+    comm_broadcast(&t->mesh.world, &at->step, sizeof at->step, 0);
     if (at->step == 0) return true;
-    if (!load_checkpoint(at, t, error))
+    if (!comm_agree(&t->mesh.world, load_checkpoint(at, t, error), error))
         return error_prefix(error, "cannot resume from %s/step_%lld (an older one serves when it is moved away): ",
                             options->checkpoint_dir, (long long)at->step);
     log_info("resuming from %s/step_%lld", options->checkpoint_dir, (long long)at->step);

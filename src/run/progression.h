@@ -23,7 +23,7 @@ void progression_finish(Progression *at, const StepReport *report, const Trainer
 void progression_validated(Progression *at, const Validation *validation, const Trainer *trainer);
 
 // Writes the checkpoint of the last finished step, and removes those that are to go.
-bool progression_save(Progression *at, const Trainer *trainer, Error *error);
+bool progression_save(Progression *at, Trainer *trainer, Error *error);
 
 // Goes on from the newest checkpoint, if there is one and checkpoints are enabled. Refuses that of another model. The reference
 // policy was copied from the base model before: a resume does not re-anchor the KL term.

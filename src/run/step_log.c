@@ -137,19 +137,19 @@ static void put_times(json_t *line, const StepReport *r, const AnswerStats *a, d
     put(line, "performance/samples_per_sec", B / t->total);
 }
 
-static void put_memory(json_t *line, const Ledger *ledger) {
+static void put_memory(json_t *line, const MemorySeen *seen) {
     char name[64];
-    put(line, "memory/peak_memory_allocated_mb", (double)ledger->peak.total / 1048576);
+    put(line, "memory/peak_memory_allocated_mb", (double)seen->peak.total / 1048576);
     for (int tag = 0; tag < MEMORY_TAG_COUNT; tag++) {
         snprintf(name, sizeof name, "memory/at_peak/%s", ledger_tag_name(tag));
-        json_object_set_new(line, name, json_integer((json_int_t)ledger->peak.by_tag[tag]));
+        json_object_set_new(line, name, json_integer((json_int_t)seen->peak.by_tag[tag]));
         snprintf(name, sizeof name, "memory/peak/%s", ledger_tag_name(tag));
-        json_object_set_new(line, name, json_integer((json_int_t)ledger->tag_peak[tag]));
+        json_object_set_new(line, name, json_integer((json_int_t)seen->tag_peak[tag]));
     }
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
-        if (!ledger->phase_peak[phase].total) continue;
+        if (!seen->phase_peak[phase].total) continue;
         snprintf(name, sizeof name, "memory/phase/%s", ledger_phase_name(phase));
-        json_object_set_new(line, name, json_integer((json_int_t)ledger->phase_peak[phase].total));
+        json_object_set_new(line, name, json_integer((json_int_t)seen->phase_peak[phase].total));
     }
 }
 
@@ -169,7 +169,7 @@ static void put_left(StrBuf *text, double seconds) {
         strbuf_format(text, "  left %dh%02dm", (int)left / 3600, (int)left / 60 % 60);
 }
 
-static void print_line(const StepReport *r, const AnswerStats *a, const Ledger *ledger, double seconds_left) {
+static void print_line(const StepReport *r, const AnswerStats *a, const MemorySeen *seen, double seconds_left) {
     double B = (double)r->samples->count;
     const LossMetrics *m = &r->update.metrics;
     StrBuf text = {0};
@@ -181,7 +181,7 @@ static void print_line(const StepReport *r, const AnswerStats *a, const Ledger *
                   r->max_abs_logprob_error);
     strbuf_format(&text, "  gen %.0f train %.0f tok/s  %.1f s  peak %.2f GiB",
                   (double)r->collected.rollout.answer_tokens / r->collected.generation_seconds,
-                  a->tokens / r->times.training, r->times.total, (double)ledger->peak.total / 0x1p30);
+                  a->tokens / r->times.training, r->times.total, (double)seen->peak.total / 0x1p30);
     put_left(&text, seconds_left);
     if (r->collected.groups.equal == r->collected.groups.groups)
         strbuf_puts(&text, "  (equal rewards in every group: nothing to learn)");
@@ -189,7 +189,7 @@ static void print_line(const StepReport *r, const AnswerStats *a, const Ledger *
     strbuf_close(&text);
 }
 
-// Everything that a step tells, under its names. New reference.
+// Everything that a step tells, under its names, but for its memory. New reference.
 static json_t *step_metrics(const StepReport *r, const AnswerStats *a, const Trainer *t) {
     json_t *line = json_object();
     json_object_set_new(line, "step", json_integer(r->step));
@@ -199,7 +199,6 @@ static json_t *step_metrics(const StepReport *r, const AnswerStats *a, const Tra
     put(line, "train/max_abs_logprob_error", r->max_abs_logprob_error);
     put_losses(line, &r->update, &t->settings->loss_fn);
     put_times(line, r, a, (double)r->samples->count);
-    put_memory(line, &t->ops.device.ledger);
     return line;
 }
 
@@ -244,13 +243,30 @@ bool step_log_metric(double *value, const char *metric_name, const StepReport *r
     return good;
 }
 
-bool step_log_write(const StepReport *r, const Trainer *t, double seconds_left, Error *error) {
+// What every rank has seen, and the one whose peak is the highest.
+static const MemorySeen *gather_memory(const MemorySeen **highest, Trainer *t, Arena *arena) {
+    Comm *world = &t->mesh.world;
+    MemorySeen *seen = arena_array(arena, MemorySeen, world->size);
+    seen[world->rank] = memory_log_seen(&t->ops.device.ledger);
+    comm_all_gather(world, seen, sizeof *seen);
+    *highest = seen;
+    for (int rank = 1; rank < world->size; rank++)
+        if (seen[rank].peak.total > (*highest)->peak.total) *highest = &seen[rank];
+    return seen;
+}
+
+bool step_log_write(const StepReport *r, Trainer *t, double seconds_left, Error *error) {
     AnswerStats a = answer_stats(r);
+    Arena arena = {0};
+    const MemorySeen *highest, *seen = gather_memory(&highest, t, &arena);
     json_t *line = step_metrics(r, &a, t);
-    bool good = append(line, r->step, t, error) &&
-                memory_log_write(&t->ops.device.ledger, r->step, 0, t->settings->logger.log_dir, error);
+    put_memory(line, highest);
+    bool good =
+        !trainer_writes(t) || (append(line, r->step, t, error) &&
+                               memory_log_write(seen, t->mesh.world.size, r->step, t->settings->logger.log_dir, error));
     json_decref(line);
-    print_line(r, &a, &t->ops.device.ledger, seconds_left);
+    print_line(r, &a, highest, seconds_left);
+    arena_close(&arena);
     if (r->update.overflow.count) {
         char text[192];
         overflow_text(text, &r->update.overflow, t->walk.architecture->layer_count);
@@ -265,7 +281,7 @@ bool step_log_write(const StepReport *r, const Trainer *t, double seconds_left, 
 bool step_log_validation(const Validation *v, int64_t step, const Trainer *t, Error *error) {
     if (!v->done) return true;
     json_t *line = validation_metrics(v, step, t);
-    bool good = append(line, step, t, error);
+    bool good = !trainer_writes(t) || append(line, step, t, error);
     json_decref(line);
     char pass[64] = "";
     long long k = t->settings->grpo.val_num_generations_per_prompt;
@@ -328,6 +344,7 @@ static json_t *sample_line(const StepReport *r, int64_t b, const Trainer *t) {
 }
 
 bool step_log_samples(const StepReport *r, const Trainer *t, Error *error) {
+    if (!trainer_writes(t)) return true;
     Arena arena = {0};
     StrBuf lines = {0};
     for (int64_t b = 0; b < r->samples->count; b++) {

@@ -28,8 +28,9 @@ typedef struct StepReport {
     Validation validation;
 } StepReport;
 
-// Appends to log_dir/metrics.jsonl and memory.json, and prints the line. seconds_left: estimate for the console.
-bool step_log_write(const StepReport *report, const Trainer *trainer, double seconds_left, Error *error);
+// Appends to log_dir/metrics.jsonl and memory.json, and prints the line. seconds_left: estimate for the console. All ranks call
+// these three, rank 0 writes.
+bool step_log_write(const StepReport *report, Trainer *trainer, double seconds_left, Error *error);
 
 bool step_log_samples(const StepReport *report, const Trainer *trainer, Error *error);
 bool step_log_validation(const Validation *validation, int64_t step, const Trainer *trainer, Error *error);

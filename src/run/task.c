@@ -17,8 +17,9 @@ static bool open_command(Task *task, const Settings *settings, const RewardOptio
     for (char *at = name; *at; at++)
         if (*at == '/') *at = '_';
     const char *path = arena_format(&task->arena, "%s/reward_%s.log", settings->logger.log_dir, name);
-    return file_make_folders(settings->logger.log_dir, error) &&
-           reward_command_open(&task->commands[task->command_count++], options, path, error);
+    RewardCommand **command = &task->commands[task->command_count++];
+    return !task->scores ||
+           (file_make_folders(settings->logger.log_dir, error) && reward_command_open(command, options, path, error));
 }
 
 // Data sets with the same env_name share its command.
@@ -100,9 +101,10 @@ static bool open_sources(Task *task, const Settings *settings, Error *error) {
     return true;
 }
 
-bool task_open(Task *task, const Settings *settings, const LoadedModel *model, Error *error) {
+bool task_open(Task *task, const Settings *settings, const LoadedModel *model, bool scores, Error *error) {
     const DataOptions *data = &settings->data;
     *task = (Task){.model = model,
+                   .scores = scores,
                    .shuffle = data->shuffle,
                    .seed = (uint64_t)settings->grpo.seed,
                    .epochs = settings->grpo.max_num_epochs,

@@ -29,6 +29,7 @@ typedef struct TaskQuestions {
 typedef struct Task {
     Arena arena;              // of what the task holds
     const LoadedModel *model; // not owned
+    bool scores;              // task_reward is called
     int source_count, command_count;
     TaskSource *sources;
     RewardCommand **commands;
@@ -43,8 +44,8 @@ typedef struct Task {
     char data_digest[DIGEST_HEX];          // of all questions and what is held out of them
 } Task;
 
-// Opens data sets and starts the rewards' commands, whose standard error goes to log_dir/reward_<name>.log.
-bool task_open(Task *task, const Settings *settings, const LoadedModel *model, Error *error);
+// Opens data sets and, where the task scores, starts the rewards' commands, whose standard error goes to log_dir/reward_<name>.log.
+bool task_open(Task *task, const Settings *settings, const LoadedModel *model, bool scores, Error *error);
 void task_close(Task *task); // accepts a half-opened one
 
 // Training questions of all epochs together.

@@ -43,26 +43,40 @@ static bool lock_run(int locks[2], const Settings *settings, Error *error) {
            (file_same(logs, checkpoints) || lock_folder(&locks[1], checkpoints, error));
 }
 
-static bool run_train(Arguments *arguments, Error *error) {
+// As every rank does it. *stop is the signal that ended the run, or 0.
+static bool train(const Arguments *arguments, Comm *world, int *stop, Error *error) {
     Arena arena = {0};
     Settings *settings;
     Trainer trainer = {0};
     int locks[2] = {-1, -1};
-    bool good = load(&settings, arguments, &arena, error);
+    bool good = comm_agree(world, load(&settings, arguments, &arena, error), error);
     if (good) {
         if (command_switch(arguments, "--quiet")) log_set_level(LOG_WARNINGS);
         if (command_switch(arguments, "--verbose")) log_set_level(LOG_VERBOSE);
+        if (world->rank) log_set_level(LOG_QUIET); // what all know is said once
         settings_log_notes(settings);
-        good = lock_run(locks, settings, error) && trainer_open(&trainer, settings, error) &&
-               write_config(settings, error) && environment_write(&trainer, error);
+        good = comm_agree(world, world->rank || lock_run(locks, settings, error), error) &&
+               trainer_open_ranks(&trainer, settings, world, error);
+        if (good) {
+            bool written = environment_write(&trainer, error) && (world->rank || write_config(settings, error));
+            good = comm_agree(world, written, error);
+        }
         if (good) stop_signal_catch(); // until here nothing would be lost
         good = good && grpo_train(&trainer, error);
     }
-    bool stopped = trainer.stopped;
+    *stop = trainer.stopped ? trainer.stop : 0;
     trainer_close(&trainer);
     for (int i = 0; i < 2; i++) file_unlock(&locks[i]);
     arena_close(&arena);
-    if (stopped) stop_signal_obey();
+    return good;
+}
+
+static bool run_train(Arguments *arguments, Error *error) {
+    Comm world;
+    int stop = 0;
+    bool good = comm_open_world(&world, error) && train(arguments, &world, &stop, error);
+    good = comm_end_world(&world, good, error);
+    if (stop) stop_signal_obey(stop);
     return good;
 }
 

@@ -3,6 +3,7 @@
 #include "base/int64.h"
 #include "base/log.h"
 #include "base/stop_signal.h"
+#include "run/ranks.h"
 
 #include <string.h>
 
@@ -33,7 +34,7 @@ static bool open_policies(Trainer *t, Error *error) {
                             .max_positions = positions});
     resident_open(&t->rollout, &t->ops, architecture, t->model.parameters, dtypes, MEMORY_ROLLOUT_WEIGHTS, rows,
                   positions);
-    if (!shard_load(&t->shards, t->model.file, error)) return false;
+    if (!comm_agree(&t->mesh.world, shard_load(&t->shards, t->model.file, error), error)) return false;
     if (!t->has_reference) return true;
     resident_open(&t->reference, &t->ops, architecture, t->model.parameters, dtypes, MEMORY_REFERENCE, rows, positions);
     for (int unit = 0; unit < t->model.parameters->unit_count; unit++)
@@ -41,19 +42,37 @@ static bool open_policies(Trainer *t, Error *error) {
     return true;
 }
 
-bool trainer_open(Trainer *t, const Settings *settings, Error *error) {
-    *t = (Trainer){.settings = settings, .started = log_seconds()};
+// What a rank does alone.
+static bool open_inputs(Trainer *t, int threads, Error *error) {
+    const Settings *settings = t->settings;
     const PolicyOptions *policy = &settings->policy;
-    if (!ops_open(&t->ops, (OpsOptions){.threads = (int)settings->whet.threads}, error) ||
+    if (!ops_open(&t->ops, (OpsOptions){.threads = threads}, error) ||
         !loaded_model_open(&t->model, policy->model_name, policy->tokenizer_name, policy->chat_template,
                            policy->hf_config_overrides, error) ||
         !loaded_model_chat_options(&t->model, policy->chat_template_kwargs, policy->template_time, error))
         return false;
     model_file_digest(t->model.file, t->model_digest);
+    return task_open(&t->task, settings, &t->model, trainer_writes(t), error);
+}
+
+bool trainer_open_ranks(Trainer *t, const Settings *settings, Comm *world, Error *error) {
+    *t = (Trainer){.settings = settings, .started = log_seconds()};
+    if (!mesh_open(&t->mesh, world, 1, &t->ops.device, error)) return false;
+    int threads = settings->whet.threads ? (int)settings->whet.threads : ranks_threads(world);
+    if (!comm_agree(world, open_inputs(t, threads, error), error) ||
+        !ranks_same(world, "the model", t->model_digest, error) ||
+        !ranks_same(world, "what data.train and data.validation name", t->task.data_digest, error))
+        return false;
     GenerationOptions options = engine_options(settings);
-    return task_open(&t->task, settings, &t->model, error) && open_policies(t, error) &&
-           engine_open(&t->engine, &t->rollout, &options,
-                       (EngineStops){t->model.tokenizer, t->model.stop_ids, t->model.stop_count}, error);
+    bool good = open_policies(t, error) &&
+                engine_open(&t->engine, &t->rollout, &options,
+                            (EngineStops){t->model.tokenizer, t->model.stop_ids, t->model.stop_count}, error);
+    return comm_agree(world, good, error);
+}
+
+bool trainer_open(Trainer *t, const Settings *settings, Error *error) {
+    Comm world = comm_self();
+    return trainer_open_ranks(t, settings, &world, error);
 }
 
 void trainer_close(Trainer *t) {
@@ -65,6 +84,7 @@ void trainer_close(Trainer *t) {
     shard_close(&t->shards);
     task_close(&t->task);
     loaded_model_close(&t->model);
+    mesh_close(&t->mesh);
     if (t->ops.kernels) ops_close(&t->ops);
     *t = (Trainer){0};
 }
@@ -109,13 +129,18 @@ static void say_lost(const Samples *samples, const char *label) {
                  (long long)(samples->offset[first + 1] - samples->offset[first] - samples->prompt_length[first]));
 }
 
+bool trainer_asked(Trainer *t) {
+    int before = t->stop;
+    if (!before) t->stop = (int)comm_largest(&t->mesh.world, (uint64_t)stop_signal_taken());
+    return t->stop;
+}
+
 bool trainer_stops(Trainer *t) {
-    int number = stop_signal_taken();
-    if (number && !t->stop_said)
-        log_info("%s: the step under way is %s; the next signal ends the run at once", stop_signal_name(number),
+    int before = t->stop;
+    if (trainer_asked(t) && !before)
+        log_info("%s: the step under way is %s; the next signal ends the run at once", stop_signal_name(t->stop),
                  t->committed ? "finished first" : "abandoned");
-    t->stop_said = number;
-    return number && !t->committed;
+    return t->stop && !t->committed;
 }
 
 bool trainer_rollout(Trainer *t, Samples *samples, bool *complete, Arena *arena, const EngineRequest *requests,
@@ -127,11 +152,12 @@ bool trainer_rollout(Trainer *t, Samples *samples, bool *complete, Arena *arena,
     // Answers end at any time: a finished one counts as its limit, and until answers finish the drawn tokens count.
     Progress progress;
     progress_begin(&progress, label, total * options->max_new_tokens);
-    for (*complete = true; *complete && engine_step(t->engine); *complete = !trainer_stops(t)) {
+    for (bool stopped = false; !stopped && engine_step(t->engine); stopped = !t->committed && stop_signal_taken()) {
         EngineCounts counts = engine_counts(t->engine);
         progress_update(&progress, int64_larger(counts.answer_tokens, counts.finished * options->max_new_tokens));
     }
     progress_end(&progress);
+    *complete = !trainer_stops(t);
     if (!*complete) return true;
     engine_collect(t->engine, samples, arena);
     say_lost(samples, label);

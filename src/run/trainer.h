@@ -1,6 +1,7 @@
 // Everything that a training run holds open: model, shards, walks, resident policies, engine, task. One of each; run/grpo.c
 // is the algorithm on top.
 #pragma once
+#include "comm/mesh.h"
 #include "config/settings.h"
 #include "rollout/engine.h"
 #include "run/loaded_model.h"
@@ -11,6 +12,7 @@
 typedef struct Trainer {
     const Settings *settings;
     Ops ops;
+    Mesh mesh; // the ranks of the run: all hold the same samples, counts and settings, and decide alike
     LoadedModel model;
     Shards shards;      // fp32 masters and moments
     Walk walk;          // training walk over them
@@ -25,13 +27,15 @@ typedef struct Trainer {
     // A step is abandoned when a signal asks the run to stop (base/stop_signal.h), until its first optimizer step: from then
     // on it is finished first, validation and checkpoint included.
     bool committed;
-    bool stop_said; // what becomes of the step
-    bool stopped;   // the run ended by the signal
+    int stop;     // the signal that some rank was sent, as all know; 0: none
+    bool stopped; // the run ended by it
 } Trainer;
 
-// Opens all, with the weights of policy.model_name in shards and reference. The rollout's weights are not loaded yet.
-bool trainer_open(Trainer *trainer, const Settings *settings, Error *error);
-void trainer_close(Trainer *trainer); // accepts a half-opened one
+// Opens all, with the weights of policy.model_name in shards and reference. The rollout's weights are not loaded yet. All ranks
+// of the world fail together.
+bool trainer_open_ranks(Trainer *trainer, const Settings *settings, Comm *world, Error *error);
+bool trainer_open(Trainer *trainer, const Settings *settings, Error *error); // one rank
+void trainer_close(Trainer *trainer);                                        // accepts a half-opened one
 
 // Gives back what the rollout holds between its runs: weights, pages of keys and values, logits, scratch. trainer_refit, and
 // the next run, take them again.
@@ -40,7 +44,14 @@ void trainer_rest(Trainer *trainer);
 // Hands the masters over to the rollout, unit by unit, in the compute dtype.
 void trainer_refit(Trainer *trainer);
 
-// Whether the step under way is to be abandoned now. Says once what a signal has led to.
+static inline bool trainer_writes(const Trainer *trainer) { // what the run writes into files is written by rank 0
+    return trainer->mesh.world.rank == 0;
+}
+
+// Whether a signal asks some rank to stop. Says once what it has led to. All ranks call it.
+bool trainer_asked(Trainer *trainer);
+
+// Whether the step under way is to be abandoned now. All ranks call it.
 bool trainer_stops(Trainer *trainer);
 
 // Samples `samples` answers to each request under the given options; the Samples' texts are decoded too. *complete is false,

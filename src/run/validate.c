@@ -95,7 +95,7 @@ bool validate_policy(Validation *validation, Trainer *t, int64_t step, Error *er
                                    .unscored = tally.samples - tally.scored};
         const char *path =
             arena_format(&arena, "%s/val_data_step%lld.jsonl", t->settings->logger.log_dir, (long long)step);
-        good = file_write(path, lines.text, lines.length, error);
+        good = !trainer_writes(t) || file_write(path, lines.text, lines.length, error);
     }
     ledger_enter(&t->ops.device.ledger, before);
     strbuf_close(&lines);
