@@ -1,5 +1,6 @@
 // Cutting a batch into micro-batches of packed sequences: rows, spans, pages, the rows that carry loss, counts.
 #include "train/batch.h"
+#include "train/micro_batches.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -136,6 +137,22 @@ static void test_masks_decide_what_counts(void **state) {
     arena_close(&arena);
 }
 
+// whet.reduction_block cuts static micro-batches, and refuses what it cannot cut evenly.
+static void test_reduction_blocks(void **state) {
+    (void)state;
+    Error error;
+    BatchingOptions options = {.mode = BATCHING_STATIC, .micro_batch_size = 12};
+    assert_true(micro_batches_reduce_by(&options, 0, &error));
+    assert_int_equal(options.micro_batch_size, 12);
+    assert_false(micro_batches_reduce_by(&options, 5, &error));
+    assert_string_equal(error.text, "whet.reduction_block: 5 does not divide policy.train_micro_batch_size, 12");
+    assert_true(micro_batches_reduce_by(&options, 4, &error));
+    assert_int_equal(options.micro_batch_size, 4);
+    options.mode = BATCHING_DYNAMIC;
+    assert_false(micro_batches_reduce_by(&options, 4, &error));
+    assert_non_null(strstr(error.text, "whet.reduction_block: 4 with policy.dynamic_batching"));
+}
+
 // ---- ranges outside the batch are errors of the program
 
 static Data shared_data;
@@ -185,9 +202,8 @@ static void test_ranges_outside_end_the_program(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_run_of_sequences),
-        cmocka_unit_test(test_a_slice_is_the_same_sequences),
-        cmocka_unit_test(test_masks_decide_what_counts),
+        cmocka_unit_test(test_every_run_of_sequences),         cmocka_unit_test(test_a_slice_is_the_same_sequences),
+        cmocka_unit_test(test_masks_decide_what_counts),       cmocka_unit_test(test_reduction_blocks),
         cmocka_unit_test(test_ranges_outside_end_the_program),
     };
     return cmocka_run_group_tests_name("batch", tests, NULL, NULL);

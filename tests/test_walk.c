@@ -1,4 +1,4 @@
-// Properties of the optimizer step: micro-batches, head chunks, recomputation, threads and instruction sets change no bit,
+// Properties of the optimizer step: its sum over micro-batches; head chunks, recomputation, threads and instruction sets change no bit,
 // and the output dtype acts where the contract says.
 #include "base/file.h"
 #include "model/random_model.h"
@@ -158,26 +158,88 @@ static const PrecisionPolicy policies[] = {{DTYPE_F32, DTYPE_F32},  {DTYPE_F32, 
                                            {DTYPE_F16, DTYPE_F32},  {DTYPE_F16, DTYPE_BF16},  {DTYPE_F16, DTYPE_F16}};
 enum { POLICIES = sizeof policies / sizeof *policies };
 
-static void micro_batches_change_no_bit(void **state) {
-    (void)state;
-    for (int p = 0; p < POLICIES; p++) {
-        Variant whole = plain, cut = plain;
-        whole.policy = cut.policy = policies[p];
-        cut.micro_batch_size = 1 + p % 3;
-        same(p % FAMILY_COUNT, whole, cut, true);
+// The gradients of a batch, in the shards' order, appended to *gradients: of the whole, or of the micro-batches of `size`.
+static void gradients_of(ModelSetup *setup, int64_t size, StrBuf *gradients, bool each_alone) {
+    Data data;
+    TrainBatch all = make_data(&data);
+    LossCounts counts = batch_counts(&all);
+    Walk *walk = &setup->walk;
+    for (int64_t first = 0; first < SEQUENCES; first += size) {
+        Arena arena = {0};
+        MicroBatch micro = batch_micro(&all, first, SEQUENCES - first < size ? SEQUENCES - first : size, &arena);
+        if (first == 0 || each_alone) walk_begin(walk, data.ids, data.offset[SEQUENCES]);
+        if (micro.loss_count) {
+            int64_t N = micro.loss_count, V = setup->architecture->vocab_size;
+            Tensor logits = DEVICE_TENSOR_RAW(&setup->ops.device, MEMORY_LOGITS, DTYPE_F32, N, V);
+            SoftmaxRow *rows = arena_array(&arena, SoftmaxRow, N);
+            float *dlogprob = arena_array(&arena, float, N);
+            for (int64_t i = 0; i < N; i++) dlogprob[i] = (float)(-1 / counts.valid_toks);
+            walk_forward(walk, &micro.tokens, micro.page_count);
+            walk_head_open(walk, micro.loss_rows, N);
+            walk_head_forward(walk, &logits, 0);
+            softmax_rows(&setup->ops, rows, &logits, V, plain.filter);
+            softmax_backward(&setup->ops, &logits, rows, NULL, micro.loss_targets, dlogprob, NULL, V, plain.filter);
+            walk_head_backward(walk, &logits, 0);
+            walk_head_close(walk);
+            walk_backward(walk);
+            device_release(&setup->ops.device, &logits);
+        }
+        if (first + size >= SEQUENCES || each_alone) {
+            walk_end(walk);
+            for (int unit = 0; unit < setup->parameters->unit_count; unit++)
+                strbuf_append(gradients, setup->shards.gradient[unit].data,
+                              tensor_bytes(&setup->shards.gradient[unit]));
+            shard_gradients_close(&setup->shards);
+        }
+        arena_close(&arena);
     }
 }
 
-// Bins in the order of the batch change no bit, whatever they hold.
-static void concatenative_bins_change_no_bit(void **state) {
+// The gradient of a global batch is the sum of its micro-batches' own, in their order; nothing of one goes on in the next.
+// (The embedding's rows are summed token by token over all of them, so that model has a head of its own.)
+static void gradients_are_sums_over_micro_batches(void **state) {
     (void)state;
-    for (int64_t tokens = LONGEST; tokens < 4 * LONGEST; tokens += 17) {
-        Variant packed = plain;
-        packed.batching = (BatchingOptions){.mode = BATCHING_PACKED,
-                                            .max_tokens = tokens,
-                                            .algorithm = PACKING_CONCATENATIVE,
-                                            .pad_multiple = 1};
-        same(tokens % 2, plain, packed, true);
+    for (int p = 0; p < POLICIES; p++) {
+        Error error = {0};
+        ModelSetup setup;
+        StrBuf found = {0}, parts = {0};
+        if (!model_setup_open(&setup, folder[MODEL_QWEN2], policies[p], plain.ops, 8, 128, &error))
+            fail_msg("%s", error.text);
+        gradients_of(&setup, 2, &found, false);
+        gradients_of(&setup, 2, &parts, true);
+        int root = setup.parameters->unit_count - 1;
+        int64_t count = (int64_t)found.length / 4, of_embedding = 131 * 48, before_root = 0;
+        for (int unit = 0; unit < root; unit++) before_root += setup.parameters->unit_sizes[unit];
+        for (int64_t i = 0; i < count; i++) {
+            if (i >= before_root && i < before_root + of_embedding) continue;
+            float sum = 0, whole = ((const float *)found.text)[i];
+            for (int64_t part = 0; part < (int64_t)parts.length / 4 / count; part++)
+                sum += ((const float *)parts.text)[part * count + i];
+            if (sum != whole) fail_msg("element %lld: %.9g, not %.9g", (long long)i, (double)whole, (double)sum);
+        }
+        strbuf_close(&found);
+        strbuf_close(&parts);
+        model_setup_close(&setup);
+    }
+}
+
+static BatchingOptions in_order(int64_t tokens) {
+    return (BatchingOptions){.mode = BATCHING_PACKED,
+                             .max_tokens = tokens,
+                             .algorithm = PACKING_CONCATENATIVE,
+                             .pad_multiple = 1};
+}
+
+// The cut is all that is in the bits: bins that hold what static micro-batches hold are the same step.
+static void the_same_cut_is_the_same_step(void **state) {
+    (void)state;
+    for (int model = 0; model < 2; model++) {
+        Variant packed = plain, single = plain;
+        packed.batching = in_order(4 * LONGEST * SEQUENCES);
+        same(model, plain, packed, true);
+        packed.batching = in_order(LONGEST);
+        single.micro_batch_size = 2;
+        same(model, single, packed, false);
     }
 }
 
@@ -218,9 +280,10 @@ static void packing_and_dynamic_batching_are_the_same_step(void **state) {
 static void head_chunks_change_no_bit(void **state) {
     (void)state;
     for (int64_t chunk = 1; chunk < 80; chunk += 33) {
-        Variant cut = plain;
+        Variant cut = plain, whole = plain;
         cut.head_chunk = chunk;
-        for (int model = (int)chunk % 2; model < FAMILY_COUNT; model += 2) same(model, plain, cut, true);
+        cut.micro_batch_size = whole.micro_batch_size = chunk % 2 ? SEQUENCES : 3;
+        for (int model = (int)chunk % 2; model < FAMILY_COUNT; model += 2) same(model, whole, cut, true);
     }
 }
 
@@ -261,14 +324,18 @@ static void losses_over_sequences_depend_on_no_cut(void **state) {
         UpdateResult all = train(0, whole, &expected);
         assert_memory_not_equal(expected.text, unlike.text, unlike.length);
         // Chunks of 7 rows end inside of sequences, and sequences inside of chunks.
-        for (int64_t size = 1; size < SEQUENCES; size += 3) {
+        for (int64_t size = 1; size <= SEQUENCES; size += 3) {
             StrBuf found = {0};
             Variant cut = whole;
             cut.micro_batch_size = size;
             cut.head_chunk = 7;
             UpdateResult part = train(0, cut, &found);
-            assert_memory_equal(found.text, expected.text, expected.length);
-            assert_memory_equal(&part.metrics, &all.metrics, sizeof all.metrics);
+            if (size == SEQUENCES) {
+                assert_memory_equal(found.text, expected.text, expected.length);
+                assert_memory_equal(&part.metrics, &all.metrics, sizeof all.metrics);
+            }
+            assert_true(fabs(part.metrics.loss - all.metrics.loss) < 1e-5 * (1 + fabs(all.metrics.loss)));
+            assert_true(fabs(part.grad_norm - all.grad_norm) < 1e-4 * all.grad_norm);
             strbuf_close(&found);
         }
         strbuf_close(&expected);
@@ -331,7 +398,7 @@ static void recomputation_changes_no_bit(void **state) {
     for (int p = 0; p < POLICIES; p++) {
         Variant kept = plain, again = plain;
         kept.policy = again.policy = policies[p];
-        again.micro_batch_size = 3;
+        kept.micro_batch_size = again.micro_batch_size = 3;
         again.checkpointing = WALK_KEEPS_INPUTS;
         same(p % FAMILY_COUNT, kept, again, true);
         again.checkpointing = WALK_KEEPS_ATTENTION;
@@ -372,7 +439,7 @@ static void filters_train(void **state) {
     (void)state;
     Variant one = plain, other = plain;
     one.filter = other.filter = (SoftmaxFilter){.temperature = 0.7f, .top_p = 0.999f};
-    other.micro_batch_size = 2;
+    one.micro_batch_size = other.micro_batch_size = 2;
     other.head_chunk = 5;
     same(0, one, other, true);
     same(0, plain, one, false);
@@ -420,18 +487,18 @@ static void lost_gradients_of_the_head_are_counted(void **state) {
     walk_begin(walk, data.ids, data.offset[SEQUENCES]);
     walk_forward(walk, &micro.tokens, micro.page_count);
     Tensor logits = DEVICE_TENSOR(device, MEMORY_LOGITS, DTYPE_F32, 1, 131);
-    Tensor norm = DEVICE_TENSOR(device, MEMORY_ACTIVATION, DTYPE_F32, 1, 48);
-    walk_head_forward(walk, &logits, &norm, micro.loss_rows);
+    walk_head_open(walk, micro.loss_rows, 1);
+    walk_head_forward(walk, &logits, 0);
     memset(logits.data, 0, tensor_bytes(&logits));
     ((float *)logits.data)[5] = 1e12f; // the gradient of one logit
     assert_int_equal(walk->overflow.count, 0);
-    walk_head_backward(walk, &logits, &norm, micro.loss_rows);
+    walk_head_backward(walk, &logits, 0);
+    walk_head_close(walk);
     assert_in_range(walk->overflow.count, 1, 48);
     walk_drop(walk);
     walk_end(walk);
     shard_gradients_close(&setup.shards);
     device_release(device, &logits);
-    device_release(device, &norm);
     model_setup_close(&setup);
     arena_close(&arena);
 }
@@ -530,8 +597,8 @@ static void steps_add_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(micro_batches_change_no_bit),
-        cmocka_unit_test(concatenative_bins_change_no_bit),
+        cmocka_unit_test(gradients_are_sums_over_micro_batches),
+        cmocka_unit_test(the_same_cut_is_the_same_step),
         cmocka_unit_test(packing_and_dynamic_batching_are_the_same_step),
         cmocka_unit_test(head_chunks_change_no_bit),
         cmocka_unit_test(losses_over_sequences_depend_on_no_cut),

@@ -47,7 +47,6 @@ static void walk_text(Measured *m, ModelSetup *setup, int32_t *ids, int64_t coun
     MicroBatch micro = batch_micro(&batch, 0, 1, arena);
     Device *device = &setup->ops.device;
     Tensor logits_NV = DEVICE_TENSOR(device, MEMORY_LOGITS, DTYPE_F32, N, V);
-    Tensor norm_ND = DEVICE_TENSOR(device, MEMORY_ACTIVATION, compute, N, setup->architecture->hidden_size);
     SoftmaxRow *rows = arena_array(arena, SoftmaxRow, N);
     float *dcurrent = arena_array(arena, float, N);
     const SoftmaxFilter plain = {.temperature = 1, .top_p = 1};
@@ -55,12 +54,14 @@ static void walk_text(Measured *m, ModelSetup *setup, int32_t *ids, int64_t coun
     m->logprobs = arena_array(arena, float, N);
     walk_begin(&setup->walk, ids, count);
     walk_forward(&setup->walk, &micro.tokens, micro.page_count);
-    walk_head_forward(&setup->walk, &logits_NV, &norm_ND, micro.loss_rows);
+    walk_head_open(&setup->walk, micro.loss_rows, N);
+    walk_head_forward(&setup->walk, &logits_NV, 0);
     softmax_rows(&setup->ops, rows, &logits_NV, V, plain);
     softmax_logprobs(&setup->ops, m->logprobs, &logits_NV, rows, micro.loss_targets, plain);
     for (int64_t i = 0; i < N; i++) dcurrent[i] = -scale / (float)N;
     softmax_backward(&setup->ops, &logits_NV, rows, NULL, micro.loss_targets, dcurrent, NULL, V, plain);
-    walk_head_backward(&setup->walk, &logits_NV, &norm_ND, micro.loss_rows);
+    walk_head_backward(&setup->walk, &logits_NV, 0);
+    walk_head_close(&setup->walk);
     walk_backward(&setup->walk);
     walk_end(&setup->walk);
     m->overflows = setup->walk.overflow.count;
@@ -73,7 +74,6 @@ static void walk_text(Measured *m, ModelSetup *setup, int32_t *ids, int64_t coun
     }
     shard_gradients_close(&setup->shards);
     device_release(device, &logits_NV);
-    device_release(device, &norm_ND);
 }
 
 static bool measure(Measured *m, int64_t *count, const int64_t **sizes, int *units, const char *model, const char *text,

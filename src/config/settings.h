@@ -88,7 +88,8 @@ typedef struct LoggerOptions {
 
 // whet.*: what NeMo-RL has no key for. The engine's keys are in GenerationOptions.
 typedef struct WhetOptions {
-    int64_t threads; // 0: all cores that the process may use
+    int64_t threads;         // 0: all cores that the process may use
+    int64_t reduction_block; // 0: the micro-batch (null)
 } WhetOptions;
 
 // A key that the recipe sets and that means nothing here.

@@ -54,7 +54,8 @@ static bool check_batches(const Check *check) {
                       (long long)batch, (long long)samples);
     PolicyOptions *policy = &check->settings->policy;
     if (!micro_batches_options(&policy->batching, policy->train_micro_batch_size, policy->max_total_sequence_length,
-                               &policy->dynamic_batching, &policy->sequence_packing, check->error))
+                               &policy->dynamic_batching, &policy->sequence_packing, check->error) ||
+        !micro_batches_reduce_by(&policy->batching, check->settings->whet.reduction_block, check->error))
         return with_place(check);
     policy->batching.seed = (uint64_t)grpo->seed;
     if (check->settings->loss_fn.force_on_policy_ratio && batch != samples)

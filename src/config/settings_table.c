@@ -370,6 +370,10 @@ const Setting settings_table[] = {
     ONLY("async_rl", NULL, "null", "Sampling and training at the same time, by a controller."),
 
     INTEGER("whet.threads", whet.threads, "0", 0, 4096, "Threads; 0: one for each core that the process may use."),
+    INTEGER_OR_NULL(
+        "whet.reduction_block", whet.reduction_block, "null", 1, BILLION, 0,
+        "Samples whose gradients are summed together, dividing policy.train_micro_batch_size, which then changes "
+        "no bit: it is walked in such blocks; null: the micro-batch."),
     TEXT_OR_NULL(
         "whet.template_time", policy.template_time, "null",
         "What a chat template that prints today's date sees, as 2025-03-07 or 2025-03-07T04:05:06; null: now."),

@@ -3,9 +3,9 @@
 #include "ops/kernels.h"
 
 // C is computed in rectangles, each by one task: it packs the panels of B that it needs, then tile by tile the rows of A, for
-// one step of k after the other. Chains wait for the next step in fp32: in C itself, or, when C is narrower, in the scratch,
-// which holds the rectangles of one round.
-enum { PARTIAL_FLOATS = 1 << 20, STREAMS_A_THREAD = 4 };
+// one step of k after the other. Chains wait for the next step in fp32: in C itself, or, when C is narrower or has numbers to
+// which they are added, in the scratch, which holds the rectangles of one round.
+enum { PARTIAL_FLOATS = 1 << 20, ROUND_COLUMNS = 1024, STREAMS_A_THREAD = 4 };
 
 Tensor gemm_scratch(Device *device) {
     return DEVICE_TENSOR_RAW(device, MEMORY_SCRATCH, DTYPE_F32, PARTIAL_FLOATS);
@@ -72,21 +72,21 @@ static const void *element(const void *data, DType dtype, int64_t i) {
     return data ? (const char *)data + (size_t)i * dtype_size(dtype) : NULL;
 }
 
-// How many sums may wait at a time, besides the result: 0 where chains wait in C.
-static int64_t slots_of(const Gemm *gemm, bool narrow, int64_t k_step) {
+// How many sums may wait at a time, besides the result: 0 where chains wait in C (or none does).
+static int64_t slots_of(const Gemm *gemm, bool apart, int64_t k_step) {
     int64_t slots = 0;
     for (int i = 0; i < gemm->run_count; i++) {
         const GemmRun *run = &gemm->runs[i];
         bool waits = i + 1 < gemm->run_count || run->count > k_step;
         if (waits && run->slot >= slots) slots = run->slot + 1;
     }
-    return slots > 1 || narrow ? slots : 0;
+    return slots > 1 || apart ? slots : 0;
 }
 
 // k: that is summed over.
 static bool starts(Ops *ops, const Gemm *gemm, uint64_t k) {
     uint64_t m = (uint64_t)gemm->m, n = (uint64_t)gemm->n;
-    uint64_t out = m * n * dtype_size(gemm->dtype) * (gemm->accumulate ? 2 : 1);
+    uint64_t out = m * n * dtype_size(gemm->dtype) * (gemm->chain || gemm->adds ? 2 : 1);
     return ops_starts(ops, 2 * m * n * k, m * k * dtype_size(gemm->a.dtype) + k * n * dtype_size(gemm->b.dtype) + out);
 }
 
@@ -97,8 +97,8 @@ void gemm_run(Ops *ops, const Gemm *whole) {
         gemm->runs = &all;
         gemm->run_count = 1;
     }
-    CHECK(!gemm->accumulate || (gemm->dtype == DTYPE_F32 && gemm->run_count == 1), "sums go on in %s, %d runs",
-          dtype_name(gemm->dtype), gemm->run_count);
+    CHECK((!gemm->chain && !gemm->adds) || (gemm->dtype == DTYPE_F32 && gemm->run_count == 1 && !gemm->bias),
+          "sums go on in %s, %d runs", dtype_name(gemm->dtype), gemm->run_count);
     int64_t longest = 0, k = 0;
     for (int i = 0; i < gemm->run_count; i++) {
         k += gemm->runs[i].count;
@@ -106,7 +106,7 @@ void gemm_run(Ops *ops, const Gemm *whole) {
     }
     if (!starts(ops, gemm, (uint64_t)k) || !gemm->m || !gemm->n) return;
     GemmSizes sizes = ops->kernels->gemm_sizes();
-    bool one_tile = gemm->m <= sizes.tile_rows, narrow = gemm->dtype != DTYPE_F32;
+    bool one_tile = gemm->m <= sizes.tile_rows, apart = gemm->dtype != DTYPE_F32 || gemm->adds;
     bool halves = gemm->b.order == GEMM_PANELS && gemm->b.dtype != DTYPE_F32 && gemm->m <= sizes.direct_rows;
     bool direct = halves || (gemm->b.order == GEMM_PANELS && gemm->b.dtype == DTYPE_F32);
     int64_t panel = halves ? GEMM_PANEL : sizes.panel;
@@ -115,11 +115,12 @@ void gemm_run(Ops *ops, const Gemm *whole) {
     int64_t k_steps = longest ? steps(longest, k_most) : 1,
             k_step = longest ? steps(steps(longest, k_steps), 16) * 16 : 16;
     int64_t m_step = gemm->m, n_step = steps(gemm->n, GEMM_PANEL) * GEMM_PANEL;
-    int64_t slots = slots_of(gemm, narrow, k_step);
-    bool in_c = !slots && !narrow;
-    if (slots) {
-        m_step = least(m_step, PARTIAL_FLOATS / slots / GEMM_PANEL);
-        n_step = least(n_step, PARTIAL_FLOATS / slots / m_step / GEMM_PANEL * GEMM_PANEL);
+    int64_t slots = gemm->chain ? 0 : slots_of(gemm, apart, k_step);
+    bool in_c = !slots && !apart;
+    if (slots && m_step > PARTIAL_FLOATS / slots / n_step) { // nearly square, so that what is packed serves many
+        n_step = steps(n_step, steps(n_step, ROUND_COLUMNS) * GEMM_PANEL) * GEMM_PANEL;
+        m_step = least(m_step, PARTIAL_FLOATS / slots / n_step);
+        m_step = steps(gemm->m, steps(gemm->m, m_step));
     }
     for (int64_t row = 0; row < gemm->m; row += m_step) {
         for (int64_t column = 0; column < gemm->n; column += n_step) {
@@ -140,12 +141,15 @@ void gemm_run(Ops *ops, const Gemm *whole) {
                                      .columns = columns,
                                      .panel = panel,
                                      .direct = direct,
-                                     .accumulate = gemm->accumulate,
-                                     .to = in_c ? c : ops->packs.data,
-                                     .to_stride = in_c ? gemm->n : n_step,
+                                     .goes_on = gemm->chain,
+                                     .to = gemm->chain ? gemm->chain + row * gemm->n + column
+                                           : in_c      ? c
+                                                       : ops->packs.data,
+                                     .to_stride = in_c || gemm->chain ? gemm->n : n_step,
                                      .to_slot = m_step * n_step,
                                      .c = !in_c || gemm->bias ? c : NULL,
                                      .dtype = gemm->dtype,
+                                     .adds = gemm->adds,
                                      .c_stride = gemm->n,
                                      .bias = element(gemm->bias, gemm->bias_dtype, column),
                                      .bias_dtype = gemm->bias_dtype}};

@@ -47,12 +47,13 @@ typedef struct GemmRun {
 typedef struct Gemm {
     int64_t m, n, k;
     const GemmRun
-        *runs;        // instead of one chain over k; after the last run nothing waits but the result. NULL: one chain
-    int run_count;    // at most GEMM_MAX_RUNS
-    GemmLines a, b;   // a is not GEMM_PANELS; with b in them it is GEMM_K_INNER
-    void *c;          // [m, n], rows n apart
-    DType dtype;      // of c
-    bool accumulate;  // chains go on from c (F32 only) instead of from 0; without runs
+        *runs;      // instead of one chain over k; after the last run nothing waits but the result. NULL: one chain
+    int run_count;  // at most GEMM_MAX_RUNS
+    GemmLines a, b; // a is not GEMM_PANELS; with b in them it is GEMM_K_INNER
+    void *c;        // [m, n], rows n apart
+    DType dtype;    // of c
+    float *chain; // [m, n] chains go on from these numbers, which are lost, unless it is c; NULL: from 0. Without runs
+    bool adds;    // finished chains are added to what c (F32) holds. Without runs and bias
     const void *bias; // [n] or NULL: added to the finished chain
     DType bias_dtype;
 } Gemm;
@@ -95,12 +96,13 @@ typedef struct GemmBlock {
     int64_t panel, panel_first, panel_last;
     int64_t next_panel, next_last; // what this thread is likely to multiply next
     bool direct;                   // B is multiplied where it lies (GEMM_PANELS), else the task packs it
-    bool accumulate;               // chains go on from `to`, else from 0
+    bool goes_on;                  // chains go on from `to`, else from 0
     float *to;                     // where chains wait for the next step of k, and stay when c is NULL
     int64_t to_stride,
         to_slot; // floats from one row to the next; from the sums that wait in one slot to the next slot's
     void *c;     // where finished chains go
     DType dtype;
+    bool adds; // to what is there
     int64_t c_stride;
     const void *bias; // of the round's first column
     DType bias_dtype;

@@ -157,20 +157,28 @@ void linear_backward_input(Ops *ops, Tensor *dx_TK, const Tensor *dy_TN, const L
                           .dtype = dx_TK->dtype});
 }
 
-void linear_backward_weight(Ops *ops, Tensor *dw_NK, const Tensor *dy_TN, const Tensor *x_TK) {
+void linear_backward_weight_part(Ops *ops, Tensor *dw_NK, Tensor *chain_NK, const Tensor *dy_TN, const Tensor *x_TK,
+                                 LinearPart part) {
     int64_t rows = dy_TN->size[0], n = dy_TN->size[1], k = x_TK->size[1];
     check_matrix(dy_TN, "dy", rows, n);
     check_matrix(x_TK, "x", rows, k);
     check_matrix(dw_NK, "dw", n, k);
     CHECK(dw_NK->dtype == DTYPE_F32, "dw is %s", dtype_name(dw_NK->dtype));
+    CHECK(chain_NK || (part.first && part.last), "parts of chains without a place to wait");
+    if (chain_NK) check_matrix(chain_NK, "chain", n, k);
     gemm_run(ops, &(Gemm){.m = n,
                           .n = k,
                           .k = rows,
                           .a = {dy_TN->data, dy_TN->dtype, GEMM_K_OUTER, n},
                           .b = {x_TK->data, x_TK->dtype, GEMM_K_OUTER, k},
-                          .c = dw_NK->data,
+                          .c = part.last ? dw_NK->data : chain_NK->data,
                           .dtype = DTYPE_F32,
-                          .accumulate = true});
+                          .chain = part.first ? NULL : chain_NK->data,
+                          .adds = part.last});
+}
+
+void linear_backward_weight(Ops *ops, Tensor *dw_NK, const Tensor *dy_TN, const Tensor *x_TK) {
+    linear_backward_weight_part(ops, dw_NK, NULL, dy_TN, x_TK, (LinearPart){.first = true, .last = true});
 }
 
 enum { SUM_COLUMNS = 64 }; // of one task

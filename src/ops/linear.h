@@ -1,6 +1,6 @@
-// Matrix products of linear layers. Every output element is one chain over k, starting from 0 (or from the value that is
-// there, where += is said), rounded once to the output's dtype: so tiles, threads and the number of rows change no bit.
-// Inputs may be F32, BF16 or F16 in any mix; they are widened exactly.
+// Matrix products of linear layers. Every output element is one chain over k, starting from 0, rounded once to the output's
+// dtype, or added to what is there where += is said: so tiles, threads and the number of rows change no bit. Inputs may be
+// F32, BF16 or F16 in any mix; they are widened exactly.
 //
 // A sum that several ranks may share (tensor parallelism) must not depend on how many they are. So its index can be cut into
 // segments: each is a chain from 0, and their sums are folded by one tree: of an even number the fold of the first half plus
@@ -54,8 +54,16 @@ void linear_forward(Ops *ops, Tensor *y_TN, const Tensor *x_TK, const LinearWeig
 // dx_TK = dy_TN · W (segments over n). Needs weight->rows.
 void linear_backward_input(Ops *ops, Tensor *dx_TK, const Tensor *dy_TN, const LinearWeight *weight);
 
-// dw_NK += dyᵀ · x (fp32; the chain over tokens goes on from what is there, so cutting T into micro-batches changes no bit).
+// dw_NK += dyᵀ · x (fp32; the chain over tokens starts from 0 and is added when it is finished).
 void linear_backward_weight(Ops *ops, Tensor *dw_NK, const Tensor *dy_TN, const Tensor *x_TK);
 
-// dbias_N += Σ_t dy (fp32; sum over tokens ascending, going on from what is there).
+// The same for tokens that come in parts, ascending: the unfinished chains wait in chain_NK (fp32), which the first part
+// begins and the last one adds to dw_NK. The cut changes no bit. chain_NK may be NULL when the part is both.
+typedef struct LinearPart {
+    bool first, last;
+} LinearPart;
+void linear_backward_weight_part(Ops *ops, Tensor *dw_NK, Tensor *chain_NK, const Tensor *dy_TN, const Tensor *x_TK,
+                                 LinearPart part);
+
+// dbias_N += Σ_t dy (fp32; a sum over tokens ascending, from 0).
 void linear_backward_bias(Ops *ops, Tensor *dbias_N, const Tensor *dy_TN);

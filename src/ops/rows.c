@@ -21,10 +21,10 @@ typedef struct RowsJob {
     const Kernels *kernels;
     int64_t rows, columns; // of the matrix, or 1 and the number of elements
     int64_t step;          // rows (or elements) of one task
-    const Tensor *out, *a, *b, *c, *d, *e;
+    const Tensor *out, *a, *b, *c, *d;
     const int32_t *indices;
     const float *values;
-    float *rstd;
+    float *rstd, *chains;
     double *sums;
     float number;
     int64_t heads, head_dim, first, stride, offset;
@@ -192,9 +192,19 @@ static void rms_norm_weight_task(void *context, int64_t task, int worker) {
     int64_t first = task * job->step, count = int64_smaller(job->step, job->columns - first);
     for (int64_t row = 0; row < job->rows; row++) {
         int64_t at = (job->first + row) * job->columns + first;
-        job->kernels->rms_norm_weight_row((float *)job->e->data + first, numbers(job->a, at), numbers(job->b, at),
-                                          job->rstd[row], count);
+        job->kernels->rms_norm_weight_row(job->chains + first, numbers(job->a, at), numbers(job->b, at), job->rstd[row],
+                                          count);
     }
+}
+
+// The chains of a weight's gradient, which wait between slabs, and what they are added to.
+static float *chains_open(Ops *ops, int64_t count) {
+    CHECK(count <= tensor_count(&ops->packs), "a norm of %lld numbers", (long long)count);
+    memset(ops->packs.data, 0, (size_t)count * sizeof(float));
+    return ops->packs.data;
+}
+static void chains_add(Ops *ops, Tensor *sums, int64_t count) {
+    ops->kernels->rows_accumulate(sums->data, numbers(&ops->packs, 0), count);
 }
 
 void rms_norm_backward(Ops *ops, Tensor *dx_TD, Tensor *dw_D, const Tensor *dy_TD, const Tensor *x_TD,
@@ -210,14 +220,16 @@ void rms_norm_backward(Ops *ops, Tensor *dx_TD, Tensor *dw_D, const Tensor *dy_T
     CHECK(dx_TD->data != dy_TD->data && dx_TD->data != x_TD->data, "dx is dy or x (%p)", dx_TD->data);
     if (!ops_starts(ops, 0, OPS_BYTES(dx_TD, dw_D, dy_TD, x_TD, w_D, residual_TD))) return;
     float rstd[SLAB_ROWS];
-    RowsJob job = {.columns = columns, .out = dx_TD, .a = dy_TD, .b = x_TD, .c = w_D, .d = residual_TD, .e = dw_D};
+    RowsJob job = {.columns = columns, .out = dx_TD, .a = dy_TD, .b = x_TD, .c = w_D, .d = residual_TD};
     job.number = eps;
     job.rstd = rstd;
+    if (dw_D) job.chains = chains_open(ops, columns);
     for (job.first = 0; job.first < rows; job.first += SLAB_ROWS) {
         job.rows = int64_smaller(SLAB_ROWS, rows - job.first);
         run_rows(ops, job, rms_norm_backward_task);
         if (dw_D) run_columns(ops, job, rms_norm_weight_task);
     }
+    if (dw_D) chains_add(ops, dw_D, columns);
 }
 
 // Where head `row` (of all rows' heads, counted from job->first) begins.
@@ -272,7 +284,7 @@ static void head_weight_task(void *context, int64_t task, int worker) {
     int64_t first = task * job->step, count = int64_smaller(job->step, job->columns - first);
     for (int64_t row = 0; row < job->rows; row++) {
         int64_t at = head_at(job, row) + first;
-        job->kernels->rms_norm_weight_row((float *)job->e->data + first, numbers(job->out, at), numbers(job->a, at),
+        job->kernels->rms_norm_weight_row(job->chains + first, numbers(job->out, at), numbers(job->a, at),
                                           job->rstd[row], count);
     }
 }
@@ -301,7 +313,7 @@ void head_norm_backward(Ops *ops, Tensor *d_TC, Tensor *dw_E, const Tensor *x_TC
     uint64_t elements = (uint64_t)(rows * job.columns);
     if (!ops_starts(ops, 0, elements * (2 * dtype_size(d_TC->dtype) + dtype_size(x_TC->dtype)))) return;
     job.a = x_TC;
-    job.e = dw_E;
+    job.chains = chains_open(ops, job.columns);
     job.rstd = rstd;
     for (job.first = 0; job.first < rows; job.first += SLAB_HEADS) {
         job.rows = int64_smaller(SLAB_HEADS, rows - job.first);
@@ -309,6 +321,7 @@ void head_norm_backward(Ops *ops, Tensor *d_TC, Tensor *dw_E, const Tensor *x_TC
         run_columns(ops, job, head_weight_task);
         run_rows(ops, job, head_norm_backward_task);
     }
+    chains_add(ops, dw_E, job.columns);
 }
 
 static void add_task(void *context, int64_t task, int worker) {

@@ -170,3 +170,18 @@ bool micro_batches_options(BatchingOptions *options, int64_t micro_batch_size, i
            micro_batches_parse_order(&options->largest_first, "policy.sequence_packing.microbatch_order",
                                      packing->microbatch_order, error);
 }
+
+bool micro_batches_reduce_by(BatchingOptions *options, int64_t reduction_block, Error *error) {
+    if (!reduction_block) return true;
+    if (options->mode != BATCHING_STATIC)
+        return error_set(error,
+                         "whet.reduction_block: %lld with %s: micro-batches of unequal numbers of sequences are "
+                         "summed whole; expected null",
+                         (long long)reduction_block,
+                         options->mode == BATCHING_DYNAMIC ? "policy.dynamic_batching" : "policy.sequence_packing");
+    if (options->micro_batch_size % reduction_block)
+        return error_set(error, "whet.reduction_block: %lld does not divide policy.train_micro_batch_size, %lld",
+                         (long long)reduction_block, (long long)options->micro_batch_size);
+    options->micro_batch_size = reduction_block;
+    return true;
+}

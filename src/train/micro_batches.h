@@ -57,3 +57,7 @@ bool micro_batches_parse_order(bool *largest_first, const char *key, const char 
 // together, budgets below max_length, the longest that a sequence may be, and unknown names, naming the key.
 bool micro_batches_options(BatchingOptions *options, int64_t micro_batch_size, int64_t max_length,
                            const DynamicBatchingOptions *dynamic, const SequencePackingOptions *packing, Error *error);
+
+// whet.reduction_block: sums over so many sequences do not know the micro-batch that they are walked in, for it is cut to them.
+// 0: leaves it alone. Refuses what is not static, and a block that does not divide micro_batch_size.
+bool micro_batches_reduce_by(BatchingOptions *options, int64_t reduction_block, Error *error);

@@ -25,7 +25,7 @@ typedef struct HeadPass {
     bool filtered; // the KL term reads unfiltered log-probs, and the rest others
     int64_t capacity;
     Columns columns;
-    Tensor logits, norm;
+    Tensor logits;
 } HeadPass;
 
 static void pick(float *out, const float *column, const MicroBatch *micro) {
@@ -67,14 +67,14 @@ static LossTokens tokens_of(const HeadPass *pass, int64_t sequence, int64_t firs
                         .sequence = columns->sequences ? &columns->sequences[sequence] : NULL};
 }
 
-// Logits of rows first..first+count-1, and their log-probs into the columns.
-static void head_forward(HeadPass *pass, Tensor *logits_NV, Tensor *norm_ND, int64_t first) {
+// Logits of rows first..first+N-1, and their log-probs into the columns.
+static void head_forward(HeadPass *pass, Tensor *logits_NV, int64_t first) {
     Ops *ops = pass->walk->ops;
     Columns *columns = &pass->columns;
     int64_t V = pass->walk->architecture->vocab_size;
     const SoftmaxFilter filter = pass->options->filter, plain = {.temperature = filter.temperature, .top_p = 1};
     const int32_t *targets = pass->micro->loss_targets + first;
-    walk_head_forward(pass->walk, logits_NV, norm_ND, pass->micro->loss_rows + first);
+    walk_head_forward(pass->walk, logits_NV, first);
     softmax_rows(ops, columns->rows, logits_NV, V, filter);
     softmax_logprobs(ops, columns->current + first, logits_NV, columns->rows, targets, filter);
     if (!pass->filtered) return;
@@ -145,13 +145,13 @@ static void scale_gradients(HeadPass *pass, int64_t first, int64_t count) {
     }
 }
 
-static void chunk_backward(HeadPass *pass, Tensor *logits_NV, const Tensor *norm_ND, int64_t first) {
+static void chunk_backward(HeadPass *pass, Tensor *logits_NV, int64_t first) {
     Columns *columns = &pass->columns;
     softmax_backward(pass->walk->ops, logits_NV, columns->rows, pass->filtered ? columns->rows_unfiltered : NULL,
                      pass->micro->loss_targets + first, columns->dcurrent + first,
                      pass->filtered ? columns->dunfiltered + first : NULL, pass->walk->architecture->vocab_size,
                      pass->options->filter);
-    walk_head_backward(pass->walk, logits_NV, norm_ND, pass->micro->loss_rows + first);
+    walk_head_backward(pass->walk, logits_NV, first);
 }
 
 // Log-probs of all rows, for a loss whose first gradient depends on the last token of a sequence. Logits are not kept: the
@@ -160,8 +160,8 @@ static void all_logprobs(HeadPass *pass) {
     int64_t total = pass->micro->loss_count;
     for (int64_t first = 0; first < total; first += pass->capacity) {
         int64_t count = int64_smaller(total - first, pass->capacity);
-        Tensor logits_NV = tensor_rows(&pass->logits, 0, count), norm_ND = tensor_rows(&pass->norm, 0, count);
-        head_forward(pass, &logits_NV, &norm_ND, first);
+        Tensor logits_NV = tensor_rows(&pass->logits, 0, count);
+        head_forward(pass, &logits_NV, first);
         mark_dropped(pass, first, count);
     }
 }
@@ -173,14 +173,13 @@ static void head_and_loss(UpdateResult *result, HeadPass *pass, Arena *arena) {
     pass->capacity = int64_smaller(total, pass->options->head_chunk);
     pass->logits =
         DEVICE_TENSOR_RAW(device, MEMORY_LOGITS, DTYPE_F32, pass->capacity, pass->walk->architecture->vocab_size);
-    pass->norm = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, pass->walk->options.policy.compute, pass->capacity,
-                                   pass->walk->shape.hidden);
+    walk_head_open(pass->walk, pass->micro->loss_rows, total);
     columns_open(&pass->columns, pass, arena);
     if (pass->columns.sequences && loss_reads_current_first(pass->loss) && pass->capacity < total) all_logprobs(pass);
     for (int64_t first = 0; first < total; first += pass->capacity) {
         int64_t count = int64_smaller(total - first, pass->capacity);
-        Tensor logits_NV = tensor_rows(&pass->logits, 0, count), norm_ND = tensor_rows(&pass->norm, 0, count);
-        head_forward(pass, &logits_NV, &norm_ND, first);
+        Tensor logits_NV = tensor_rows(&pass->logits, 0, count);
+        head_forward(pass, &logits_NV, first);
         if (!pass->options->nll) {
             measure_errors(result, &pass->columns, first, count);
             mark_dropped(pass, first, count);
@@ -188,10 +187,10 @@ static void head_and_loss(UpdateResult *result, HeadPass *pass, Arena *arena) {
         if (pass->columns.sequences && first == 0) sequences_of(result, pass);
         chunk_loss(result, pass, first, count, &sequence);
         scale_gradients(pass, first, count);
-        chunk_backward(pass, &logits_NV, &norm_ND, first);
+        chunk_backward(pass, &logits_NV, first);
     }
     device_release(device, &pass->logits);
-    device_release(device, &pass->norm);
+    walk_head_close(pass->walk);
 }
 
 UpdateResult update_none(void) {
@@ -216,6 +215,13 @@ void update_average(UpdateResult *sum, int64_t steps) {
     sum->global_valid_toks *= share;
 }
 
+// What a micro-batch brings to its step's result.
+static void fold(UpdateResult *result, const UpdateResult *part) {
+    loss_metrics_add(&result->metrics, &part->metrics);
+    loss_metrics_raise(&result->max_abs_logprob_error, part->max_abs_logprob_error);
+    result->filtered_tokens += part->filtered_tokens;
+}
+
 static MicroBatches cut(const TrainBatch *batch, const BatchingOptions *options, Arena *arena) {
     MicroBatches cuts;
     Error error;
@@ -233,7 +239,7 @@ bool update_policy(UpdateResult *result, Walk *walk, const TrainBatch *batch, co
     LossCounts counts = batch_counts(batch);
     const float scale = gradient_scale(walk, counts.valid_toks);
     *result = update_none();
-    result->global_valid_seqs = result->metrics.num_valid_samples = counts.valid_seqs;
+    result->global_valid_seqs = counts.valid_seqs;
     result->global_valid_toks = counts.valid_toks;
     CHECK(options->nll || loss->positive_example_nll_weight == 0 || batch->reward, "positive examples without rewards");
     MemoryPhase before = ledger_enter(ledger, PHASE_FORWARD);
@@ -255,8 +261,10 @@ bool update_policy(UpdateResult *result, Walk *walk, const TrainBatch *batch, co
             ledger_enter(ledger, PHASE_FORWARD);
             walk_forward(walk, &micro.tokens, micro.page_count);
             ledger_enter(ledger, PHASE_BACKWARD);
-            head_and_loss(result, &pass, &arena);
+            UpdateResult part = update_none();
+            head_and_loss(&part, &pass, &arena);
             walk_backward(walk);
+            fold(result, &part);
         }
         arena_reset(&arena);
         if (done) *done += count;
@@ -265,6 +273,7 @@ bool update_policy(UpdateResult *result, Walk *walk, const TrainBatch *batch, co
     }
     arena_close(&lists);
     walk_end(walk);
+    result->metrics.num_valid_samples = counts.valid_seqs;
     result->overflow = walk->overflow;
 
     ledger_enter(ledger, PHASE_OPTIMIZER);

@@ -1,7 +1,7 @@
 // One optimizer step on one global batch: micro-batch by micro-batch forward, head and loss in chunks, backward; then the
-// global norm, clipping and AdamW. Loss and gradients are normalised by the counts of the whole global batch, and summed in
-// the order in which the micro-batches bring their sequences: so chunk sizes, and micro-batch sizes where the order of the
-// batch is kept (static, packed concatenatively), change no bit.
+// global norm, clipping and AdamW. Loss and gradients are normalised by the counts of the whole global batch; each micro-batch
+// sums its own from 0, in the order of its tokens, and these sums are added in the order of the micro-batches. So the cut into
+// micro-batches is part of the result, and nothing else is: not the chunks of the head, nor recomputation, nor threads.
 #pragma once
 #include "base/log.h"
 #include "ops/softmax.h"

@@ -167,48 +167,91 @@ void walk_forward(Walk *walk, const TokenBatch *batch, int64_t page_count) {
         if (walk->options.activation_checkpointing == WALK_KEEPS_ATTENTION) device_release(device, &a->gate_up_T2F);
     }
     walk->last_TD = out_TD;
-    walk->dlast_TD = DEVICE_TENSOR(device, MEMORY_UNIT_OUTPUT, policy.output, batch->count, walk->shape.hidden);
 }
 
-void walk_head_forward(Walk *walk, Tensor *logits_NV, Tensor *norm_ND, const int32_t *rows) {
-    // The final norm is part of the root unit: it reads what the last block handed on, without a cast on entry.
-    Device *device = &walk->ops->device;
-    Tensor last_ND = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, walk->options.policy.output, logits_NV->size[0],
+// The final norm is part of the root unit: it reads what the last block handed on, without a cast on entry.
+static Tensor last_rows(Walk *walk) {
+    const WalkHead *head = &walk->head;
+    Tensor last_ND = DEVICE_TENSOR_RAW(&walk->ops->device, MEMORY_ACTIVATION, walk->options.policy.output, head->count,
                                        walk->shape.hidden);
-    rows_gather(walk->ops, &last_ND, &walk->last_TD, rows);
-    Tensor norm_D = root_parameter(walk, &walk->root, PARAMETER_FINAL_NORM);
-    rms_norm_forward(walk->ops, norm_ND, &last_ND, &norm_D, walk->shape.rms_norm_eps);
-    device_release(device, &last_ND);
-    Tensor head_VD = root_parameter(walk, &walk->root, PARAMETER_HEAD);
-    LinearWeight head = {.n = head_VD.size[0], .k = head_VD.size[1], .rows = head_VD};
-    linear_forward(walk->ops, logits_NV, norm_ND, &head, NULL);
+    rows_gather(walk->ops, &last_ND, &walk->last_TD, head->rows);
+    return last_ND;
 }
 
-void walk_head_backward(Walk *walk, const Tensor *dlogits_NV, const Tensor *norm_ND, const int32_t *rows) {
+void walk_head_open(Walk *walk, const int32_t *rows, int64_t count) {
     Device *device = &walk->ops->device;
-    PrecisionPolicy policy = walk->options.policy;
-    Tensor *gradient = &walk->shards->gradient[root_unit(walk)];
-    Tensor head_VD = root_parameter(walk, &walk->root, PARAMETER_HEAD);
-    LinearWeight head = {.n = head_VD.size[0], .k = head_VD.size[1], .rows = head_VD};
-    Tensor dhead_VD = root_parameter(walk, gradient, PARAMETER_HEAD);
-    linear_backward_weight(walk->ops, &dhead_VD, dlogits_NV, norm_ND);
-
-    int64_t N = norm_ND->size[0], D = walk->shape.hidden;
-    Tensor dnorm_ND = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, policy.compute, N, D);
-    linear_backward_input(walk->ops, &dnorm_ND, dlogits_NV, &head);
-    Tensor last_ND = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, policy.output, N, D);
-    Tensor dlast_ND = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, policy.output, N, D);
-    rows_gather(walk->ops, &last_ND, &walk->last_TD, rows);
-    Tensor norm_D = root_parameter(walk, &walk->root, PARAMETER_FINAL_NORM);
-    Tensor dweight_D = root_parameter(walk, gradient, PARAMETER_FINAL_NORM);
-    rms_norm_backward(walk->ops, &dlast_ND, &dweight_D, &dnorm_ND, &last_ND, &norm_D, NULL, walk->shape.rms_norm_eps);
-    if (overflow_possible(policy))
-        overflow_note(&walk->overflow, walk->ops, rows_count_nonfinite(walk->ops, &dlast_ND), root_unit(walk), true,
-                      &dnorm_ND);
-    rows_scatter(walk->ops, &walk->dlast_TD, &dlast_ND, rows);
-    device_release(device, &dnorm_ND);
+    WalkHead *head = &walk->head;
+    CHECK(!head->norm_ND.data, "a head that is still open, of %lld rows", (long long)head->count);
+    *head = (WalkHead){.count = count, .rows = rows};
+    head->norm_ND =
+        DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, walk->options.policy.compute, count, walk->shape.hidden);
+    Tensor last_ND = last_rows(walk), norm_D = root_parameter(walk, &walk->root, PARAMETER_FINAL_NORM);
+    rms_norm_forward(walk->ops, &head->norm_ND, &last_ND, &norm_D, walk->shape.rms_norm_eps);
     device_release(device, &last_ND);
+}
+
+static LinearWeight head_weight(const Walk *walk) {
+    Tensor head_VD = root_parameter(walk, &walk->root, PARAMETER_HEAD);
+    return (LinearWeight){.n = head_VD.size[0], .k = head_VD.size[1], .rows = head_VD};
+}
+
+void walk_head_forward(Walk *walk, Tensor *logits_CV, int64_t first) {
+    LinearWeight weight = head_weight(walk);
+    Tensor norm_CD = tensor_rows(&walk->head.norm_ND, first, logits_CV->size[0]);
+    linear_forward(walk->ops, logits_CV, &norm_CD, &weight, NULL);
+}
+
+void walk_head_backward(Walk *walk, const Tensor *dlogits_CV, int64_t first) {
+    Device *device = &walk->ops->device;
+    WalkHead *head = &walk->head;
+    LinearWeight weight = head_weight(walk);
+    int64_t count = dlogits_CV->size[0], D = walk->shape.hidden;
+    CHECK(first == head->done, "row %lld, %lld are done", (long long)first, (long long)head->done);
+    LinearPart part = {.first = first == 0, .last = first + count == head->count};
+    if (part.first) {
+        head->dnorm_ND = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, walk->options.policy.compute, head->count, D);
+        if (!part.last) head->chain_VD = DEVICE_TENSOR_RAW(device, MEMORY_GRADIENT_SHARD, DTYPE_F32, weight.n, D);
+    }
+    Tensor norm_CD = tensor_rows(&head->norm_ND, first, count), dnorm_CD = tensor_rows(&head->dnorm_ND, first, count);
+    Tensor dhead_VD = root_parameter(walk, &walk->shards->gradient[root_unit(walk)], PARAMETER_HEAD);
+    linear_backward_weight_part(walk->ops, &dhead_VD, head->chain_VD.data ? &head->chain_VD : NULL, dlogits_CV,
+                                &norm_CD, part);
+    linear_backward_input(walk->ops, &dnorm_CD, dlogits_CV, &weight);
+    head->done += count;
+    if (part.last) device_release(device, &head->chain_VD);
+}
+
+static void final_norm_backward(Walk *walk) {
+    Device *device = &walk->ops->device;
+    WalkHead *head = &walk->head;
+    Tensor last_ND = last_rows(walk);
+    device_release(device, &walk->last_TD);
+    Tensor dlast_ND =
+        DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, walk->options.policy.output, head->count, walk->shape.hidden);
+    Tensor norm_D = root_parameter(walk, &walk->root, PARAMETER_FINAL_NORM);
+    Tensor dweight_D = root_parameter(walk, &walk->shards->gradient[root_unit(walk)], PARAMETER_FINAL_NORM);
+    rms_norm_backward(walk->ops, &dlast_ND, &dweight_D, &head->dnorm_ND, &last_ND, &norm_D, NULL,
+                      walk->shape.rms_norm_eps);
+    if (overflow_possible(walk->options.policy))
+        overflow_note(&walk->overflow, walk->ops, rows_count_nonfinite(walk->ops, &dlast_ND), root_unit(walk), true,
+                      &head->dnorm_ND);
+    device_release(device, &last_ND);
+    device_release(device, &head->dnorm_ND);
+    walk->dlast_TD =
+        DEVICE_TENSOR(device, MEMORY_UNIT_OUTPUT, walk->options.policy.output, walk->batch->count, walk->shape.hidden);
+    rows_scatter(walk->ops, &walk->dlast_TD, &dlast_ND, head->rows);
     device_release(device, &dlast_ND);
+}
+
+void walk_head_close(Walk *walk) {
+    Device *device = &walk->ops->device;
+    WalkHead *head = &walk->head;
+    device_release(device, &head->norm_ND);
+    if (head->done) {
+        CHECK(head->done == head->count, "%lld of %lld rows are done", (long long)head->done, (long long)head->count);
+        final_norm_backward(walk);
+    }
+    *head = (WalkHead){0};
 }
 
 // The mirror of the output cast: the gradient that leaves a unit's input goes to the unit before in policy.output, and
@@ -262,7 +305,7 @@ void walk_backward(Walk *walk) {
     Device *device = &walk->ops->device;
     DType compute = walk->options.policy.compute;
     int64_t T = walk->batch->count;
-    device_release(device, &walk->last_TD);
+    CHECK(walk->dlast_TD.data, "a micro-batch of %lld tokens without gradients", (long long)T);
     BlockBackwardScratch backward = {
         .dact_TF = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, walk->shape.ffn),
         .dgate_up_T2F = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, 2 * walk->shape.ffn),

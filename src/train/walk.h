@@ -2,9 +2,12 @@
 // loss in between, backward adds gradients into the shards. No padding exists: a micro-batch is whole sequences, packed.
 //
 //   walk_begin(…ids of the global batch…)
-//   for each micro-batch:  walk_forward; for each chunk of loss rows: walk_head_forward, (loss), walk_head_backward;
-//                          walk_backward
+//   for each micro-batch:  walk_forward; walk_head_open; for each chunk of loss rows: walk_head_forward, (loss),
+//                          walk_head_backward; walk_head_close; walk_backward
 //   walk_end
+//
+// A micro-batch's gradient of a parameter is one chain over its tokens, from 0, whatever chunks the head is walked in; it is
+// added to the sum over the micro-batches before it. The embedding's is a sum token by token over the global batch.
 //
 // Where the output dtype acts (reference/nemo_rl.md section 9): a block's last sum is rounded once to policy.output; the next
 // block casts it to the compute dtype on entry and keeps only that; the final norm, in the root unit, reads it as it is. In
@@ -27,6 +30,14 @@ typedef struct WalkOptions {
     WalkCheckpointing activation_checkpointing;
     int64_t max_positions; // size of the rotary table
 } WalkOptions;
+
+// The loss rows of a micro-batch on their way through final norm and head.
+typedef struct WalkHead {
+    int64_t count, done;      // N; rows that are through walk_head_backward
+    const int32_t *rows;      // [N]
+    Tensor norm_ND, dnorm_ND; // in the compute dtype
+    Tensor chain_VD;          // the head's gradient, unfinished while some rows are done
+} WalkHead;
 
 typedef struct Walk {
     Ops *ops;
@@ -51,7 +62,8 @@ typedef struct Walk {
     BlockScratch scratch;
     Tensor root;              // gathered root unit
     Tensor last_TD, dlast_TD; // output of the last block and its gradient, in policy.output
-    Overflow overflow;        // of float16, forward and backward, since walk_begin
+    WalkHead head;
+    Overflow overflow; // of float16, forward and backward, since walk_begin
 } Walk;
 
 void walk_open(Walk *walk, Ops *ops, const Architecture *architecture, Shards *shards, WalkOptions options);
@@ -63,11 +75,16 @@ void walk_begin(Walk *walk, const int32_t *ids, int64_t count);
 // The batch (spans are whole sequences, pages distinct and 0..page_count-1) must live until walk_backward.
 void walk_forward(Walk *walk, const TokenBatch *batch, int64_t page_count);
 
-// Fills logits_NV (fp32) for the given rows (host, ascending) of the micro-batch, and norm_ND (compute dtype) on the way.
-void walk_head_forward(Walk *walk, Tensor *logits_NV, Tensor *norm_ND, const int32_t *rows);
+// The final norm of the given rows (host, ascending; they must live until walk_head_close) of the micro-batch.
+void walk_head_open(Walk *walk, const int32_t *rows, int64_t count);
 
-// From dlogits_NV and the norm_ND of walk_head_forward. Each row of a micro-batch at most once.
-void walk_head_backward(Walk *walk, const Tensor *dlogits_NV, const Tensor *norm_ND, const int32_t *rows);
+// Fills logits_CV (fp32) of the rows first..first+C-1 of those, any number of times.
+void walk_head_forward(Walk *walk, Tensor *logits_CV, int64_t first);
+
+// From their gradient. All rows chunk by chunk, ascending, or none at all.
+void walk_head_backward(Walk *walk, const Tensor *dlogits_CV, int64_t first);
+
+void walk_head_close(Walk *walk); // the final norm's backward, if there were gradients
 
 void walk_backward(Walk *walk);
 void walk_drop(Walk *walk); // releases the micro-batch without a backward

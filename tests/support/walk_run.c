@@ -31,7 +31,6 @@ static void keep_blocks(WalkRun *run, ModelSetup *setup, Arena *arena) {
     rows_cast(&setup->ops, &last_TD, &walk->last_TD);
     keep(run, layers - 1, "output", &last_TD, arena);
     device_release(&setup->ops.device, &last_TD);
-    CHECK(walk->last_TD.dtype == walk->dlast_TD.dtype, "an output and its gradient cross the boundary in two dtypes");
     run->boundary_dtype = walk->last_TD.dtype;
 }
 
@@ -75,13 +74,13 @@ static void walk_head(WalkRun *run, ModelSetup *setup, const TrainBatch *batch, 
     WalkTensor *norm = head_tensor(run, setup, "norm", compute, N * D, arena);
     WalkTensor *logits = head_tensor(run, setup, "logits", DTYPE_F32, N * V, arena);
     Tensor all_NV = DEVICE_TENSOR(device, MEMORY_LOGITS, DTYPE_F32, capacity, V);
-    Tensor all_ND = DEVICE_TENSOR(device, MEMORY_ACTIVATION, compute, capacity, D);
+    walk_head_open(&setup->walk, micro->loss_rows, N);
+    for (int64_t i = 0; i < N * D; i++) norm->values[i] = dtype_load(setup->walk.head.norm_ND.data, compute, i);
     for (int64_t first = 0; first < N; first += capacity) {
         int64_t count = N - first < capacity ? N - first : capacity;
         const int32_t *targets = micro->loss_targets + first;
-        Tensor logits_NV = tensor_rows(&all_NV, 0, count), norm_ND = tensor_rows(&all_ND, 0, count);
-        walk_head_forward(&setup->walk, &logits_NV, &norm_ND, micro->loss_rows + first);
-        for (int64_t i = 0; i < count * D; i++) norm->values[first * D + i] = dtype_load(norm_ND.data, compute, i);
+        Tensor logits_NV = tensor_rows(&all_NV, 0, count);
+        walk_head_forward(&setup->walk, &logits_NV, first);
         memcpy(logits->values + first * V, logits_NV.data, tensor_bytes(&logits_NV));
         softmax_rows(&setup->ops, rows, &logits_NV, V, plain);
         softmax_logprobs(&setup->ops, run->logprobs + first, &logits_NV, rows, targets, plain);
@@ -90,10 +89,11 @@ static void walk_head(WalkRun *run, ModelSetup *setup, const TrainBatch *batch, 
             row_loss(run, batch, micro, b, first + i, dcurrent + i);
         }
         softmax_backward(&setup->ops, &logits_NV, rows, NULL, targets, dcurrent, NULL, V, plain);
-        walk_head_backward(&setup->walk, &logits_NV, &norm_ND, micro->loss_rows + first);
+        walk_head_backward(&setup->walk, &logits_NV, first);
     }
     device_release(device, &all_NV);
-    device_release(device, &all_ND);
+    walk_head_close(&setup->walk);
+    CHECK(run->boundary_dtype == setup->walk.dlast_TD.dtype, "outputs and gradients cross boundaries in two dtypes");
 }
 
 void walk_run(WalkRun *run, ModelSetup *setup, const TrainBatch *batch, int64_t head_chunk, Arena *arena) {
