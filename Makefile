@@ -5,7 +5,7 @@
 CC = gcc
 BUILD = build
 ROOMS = base device ops comm text model rollout train config run
-PACKAGES = libfyaml jansson libpcre2-8 libutf8proc libxxhash libcrypto libcurl gmp libedit libprotobuf-c
+PACKAGES = libfyaml jansson libpcre2-8 libutf8proc libxxhash libcrypto libcurl gmp libedit libprotobuf-c cairo
 TEST_PACKAGES = cmocka mpfr libssl
 MPI = ompi-c
 

@@ -12,6 +12,7 @@ typedef enum RngPurpose {
     RNG_TEST_WEIGHTS = 4,   // random weights of tests and benches
     RNG_VALIDATE_TOKEN = 5, // sampling in validation: step, prompt, sample, token
     RNG_PACK = 6,           // order of first_fit_shuffle: round, position
+    RNG_BOOTSTRAP = 7,      // questions drawn again: resample, position
 } RngPurpose;
 
 typedef struct RngCounter {
