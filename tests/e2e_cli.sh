@@ -49,7 +49,7 @@ completes() {
 }
 if command -v bash >/dev/null; then
     completes "generate" whet gen
-    completes "completion" whet comp
+    completes "compare|completion" whet comp
     completes "--temperature" whet generate --temp
     completes "--temperature" whet generate model prompt --temp
     completes "bfloat16" whet generate --precision bf

@@ -168,7 +168,7 @@ void explain_settings(StrBuf *out, const Settings *settings) {
 
 // ---- two recipes
 
-static const char *flow_text(Arena *arena, const Settings *settings, const char *key) {
+const char *explain_value(Arena *arena, const Settings *settings, const char *key) {
     StrBuf text = {0};
     Printer printer = {.out = &text, .arena = arena};
     const Value *value = value_find(settings->tree, key);
@@ -191,18 +191,26 @@ static bool is_compared(const Setting *row, const Settings *before, const Settin
     return row->type != SETTING_GROUP && row->offset != SETTING_NOWHERE;
 }
 
-bool explain_changes(StrBuf *out, const char *between, const Settings *before, const Settings *after) {
-    Arena arena = {0};
-    size_t start = out->length;
+int64_t explain_differing(ExplainChange **changes, Arena *arena, const Settings *before, const Settings *after) {
+    int64_t count = 0;
+    *changes = arena_array(arena, ExplainChange, settings_table_count);
     for (size_t i = 0; i < settings_table_count; i++) {
         const Setting *row = &settings_table[i];
         if (!is_compared(row, before, after)) continue;
-        const char *old = flow_text(&arena, before, row->key), *new = flow_text(&arena, after, row->key);
-        if (strcmp(old, new))
-            strbuf_format(out, "%s%s: %s → %s", out->length > start ? between : "", row->key, old, new);
+        const char *old = explain_value(arena, before, row->key), *new = explain_value(arena, after, row->key);
+        if (strcmp(old, new)) (*changes)[count++] = (ExplainChange){row->key, old, new};
     }
+    return count;
+}
+
+bool explain_changes(StrBuf *out, const char *between, const Settings *before, const Settings *after) {
+    Arena arena = {0};
+    ExplainChange *changes;
+    int64_t count = explain_differing(&changes, &arena, before, after);
+    for (int64_t i = 0; i < count; i++)
+        strbuf_format(out, "%s%s: %s → %s", i ? between : "", changes[i].key, changes[i].before, changes[i].after);
     arena_close(&arena);
-    return out->length > start;
+    return count > 0;
 }
 
 // ---- the manual

@@ -13,5 +13,14 @@ void explain_settings(StrBuf *out, const Settings *settings);
 // Appends "key: old → new" for every honoured key whose values differ, with `between` between two; false when there is none.
 bool explain_changes(StrBuf *out, const char *between, const Settings *before, const Settings *after);
 
+// The honoured keys whose values differ, in the table's order; keys[] and texts are the arena's.
+typedef struct ExplainChange {
+    const char *key, *before, *after;
+} ExplainChange;
+int64_t explain_differing(ExplainChange **changes, Arena *arena, const Settings *before, const Settings *after);
+
+// The value of a key as it would be written, "" where there is none.
+const char *explain_value(Arena *arena, const Settings *settings, const char *key);
+
 // docs/config.md: every key with default, allowed values and meaning, as Markdown tables.
 void explain_manual(StrBuf *out);

@@ -43,30 +43,34 @@ static bool lock_run(int locks[2], const Settings *settings, Error *error) {
            (file_same(logs, checkpoints) || lock_folder(&locks[1], checkpoints, error));
 }
 
-// As every rank does it. *stop is the signal that ended the run, or 0.
+bool train_command_train(const Settings *settings, Comm *world, int *stop, Error *error) {
+    Trainer trainer = {0};
+    int locks[2] = {-1, -1};
+    bool good = comm_agree(world, world->rank || lock_run(locks, settings, error), error) &&
+                trainer_open_ranks(&trainer, settings, world, error);
+    if (good) {
+        bool written = environment_write(&trainer, error) && (world->rank || write_config(settings, error));
+        good = comm_agree(world, written, error);
+    }
+    if (good) stop_signal_catch(); // until here nothing would be lost
+    good = good && grpo_train(&trainer, error);
+    *stop = trainer.stopped ? trainer.stop : 0;
+    trainer_close(&trainer);
+    for (int i = 0; i < 2; i++) file_unlock(&locks[i]);
+    return good;
+}
+
 static bool train(const Arguments *arguments, Comm *world, int *stop, Error *error) {
     Arena arena = {0};
     Settings *settings;
-    Trainer trainer = {0};
-    int locks[2] = {-1, -1};
     bool good = comm_agree(world, load(&settings, arguments, &arena, error), error);
     if (good) {
         if (command_switch(arguments, "--quiet")) log_set_level(LOG_WARNINGS);
         if (command_switch(arguments, "--verbose")) log_set_level(LOG_VERBOSE);
         if (world->rank) log_set_level(LOG_QUIET); // what all know is said once
         settings_log_notes(settings);
-        good = comm_agree(world, world->rank || lock_run(locks, settings, error), error) &&
-               trainer_open_ranks(&trainer, settings, world, error);
-        if (good) {
-            bool written = environment_write(&trainer, error) && (world->rank || write_config(settings, error));
-            good = comm_agree(world, written, error);
-        }
-        if (good) stop_signal_catch(); // until here nothing would be lost
-        good = good && grpo_train(&trainer, error);
+        good = train_command_train(settings, world, stop, error);
     }
-    *stop = trainer.stopped ? trainer.stop : 0;
-    trainer_close(&trainer);
-    for (int i = 0; i < 2; i++) file_unlock(&locks[i]);
     arena_close(&arena);
     return good;
 }

@@ -2,6 +2,7 @@
 
 #include "base/strbuf.h"
 #include "run/bench_command.h"
+#include "run/compare_command.h"
 #include "run/completion_command.h"
 #include "run/export_command.h"
 #include "run/generate_command.h"
@@ -13,9 +14,9 @@
 
 #include <string.h>
 
-static const Command *const verbs[] = {&train_command,  &generate_command, &score_command,     &tokenize_command,
-                                       &config_command, &bench_command,    &pull_command,      &export_command,
-                                       &report_command, &help_command,     &completion_command};
+static const Command *const verbs[] = {&train_command,    &compare_command, &generate_command, &score_command,
+                                       &tokenize_command, &config_command,  &bench_command,    &pull_command,
+                                       &export_command,   &report_command,  &help_command,     &completion_command};
 enum { VERB_COUNT = sizeof verbs / sizeof *verbs };
 
 const Command *const *verbs_all(int *count) {

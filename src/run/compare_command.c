@@ -1,0 +1,128 @@
+#include "run/compare_command.h"
+
+#include "base/file.h"
+#include "base/jsonio.h"
+#include "base/log.h"
+#include "base/stop_signal.h"
+#include "run/compare_document.h"
+#include "run/compare_plot.h"
+#include "run/compare_summary.h"
+#include "run/compare_table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// The command line without the verb, for the summary.
+static const char *const *words_of(const Arguments *a, Arena *arena) {
+    const char **words = arena_array(arena, const char *, a->operand_count + 2 * a->given_count + 1);
+    int count = 0;
+    for (int i = 0; i < a->operand_count; i++) words[count++] = a->operands[i];
+    for (int i = 0; i < a->given_count; i++) {
+        const CommandOption *option = &a->command->options[a->given[i].option];
+        words[count++] = option->name;
+        if (option->value) words[count++] = a->given[i].value;
+    }
+    return words;
+}
+
+static bool open_recipe(Comparison *c, Arguments *a, Arena *arena, Error *error) {
+    const char *vary = command_text(a, "--vary");
+    if (!vary)
+        return command_misuse(a) || error_set(error, "--vary KEY=A,B is missing: what are the arms to differ in?");
+    return compare_arms_of_recipe(c, a->operands[0], vary, command_text(a, "--seeds"), a->operand_count - 1,
+                                  a->operands + 1, command_text(a, "--out"), arena, error);
+}
+
+static bool open_runs(Comparison *c, Arguments *a, Arena *arena, Error *error) {
+    const char *vary = command_text(a, "--vary");
+    if (command_text(a, "--seeds") || (vary && strchr(vary, '=')))
+        return command_misuse(a) ||
+               error_set(error, "%s is a run: its seed and its values are there already", a->operands[0]);
+    return compare_arms_of_runs(c, a->operand_count, a->operands, vary, command_text(a, "--out"), arena, error);
+}
+
+static bool show(const Comparison *c, const CompareOptions *options, const Arguments *a, Error *error) {
+    json_t *summary = compare_summary(c, options, words_of(a, c->arena), error);
+    if (!summary) return false;
+    StrBuf text = {0};
+    compare_table_all(&text, summary);
+    fputs(text.text, stdout);
+    strbuf_close(&text);
+    bool good = file_make_folders(c->folder, error) &&
+                jsonio_write(summary, arena_format(c->arena, "%s/summary.json", c->folder), error) &&
+                compare_plot_write(summary, c->folder, error);
+    if (good) printf("\n%s: summary.json, curves and memory as .svg and .png\n", c->folder);
+    json_decref(summary);
+    return good;
+}
+
+// As every rank does it. The arms of a recipe are trained, runs are read; rank 0 tells.
+static bool compare(Arguments *a, Comm *world, int *stop, Arena *arena, Error *error) {
+    Comparison comparison;
+    CompareOptions options = {.margin = 0.02, .warm_up = 1};
+    const char *document = command_text(a, "--document");
+    bool runs = a->operand_count && file_is_folder(a->operands[0]);
+    bool good = command_real(a, "--margin", &options.margin, 0, 1e9, error) &&
+                command_integer(a, "--warm-up", &options.warm_up, 0, 1000000, error);
+    if (good && !a->operand_count && !document)
+        good = command_misuse(a) ||
+               error_set(error, "a recipe or runs are missing; usage: whet compare %s", a->command->operands);
+    if (good && a->operand_count) good = (runs ? open_runs : open_recipe)(&comparison, a, arena, error);
+    if (!comm_agree(world, good, error)) return false;
+    if (command_switch(a, "--quiet")) log_set_level(LOG_WARNINGS);
+    if (world->rank) log_set_level(LOG_QUIET);
+    if (a->operand_count && !runs && !compare_arms_train(&comparison, world, stop, error)) return false;
+    if (*stop || world->rank) return true;
+    return (!a->operand_count || show(&comparison, &options, a, error)) &&
+           (!document || compare_document_write(document, error));
+}
+
+static bool run_compare(Arguments *a, Error *error) {
+    Arena arena = {0};
+    Comm world;
+    int stop = 0;
+    bool good = comm_open_world(&world, error) && compare(a, &world, &stop, &arena, error);
+    good = comm_end_world(&world, good, error);
+    arena_close(&arena);
+    if (stop) stop_signal_obey(stop);
+    return good;
+}
+
+const Command compare_command = {
+    .verb = "compare",
+    .operands = "RECIPE|RUN… --vary KEY=A,B [key=value …]",
+    .summary =
+        "Trains arms that differ in one key and says what it changed: memory, curves, paired statistics, a verdict.",
+    .min_operands = 0,
+    .max_operands = -1,
+    .details = "Each arm is an ordinary run in a folder of its own; the same command goes on where a stopped one "
+               "ended. Arms are only "
+               "compared when their recipes differ in that key and in output paths alone, when the validation before "
+               "training left "
+               "the same records, and when every batch has the same prompts in the same order.\n\n"
+               "RUN: folders of runs that exist already, the baseline first; --vary KEY names the key then, and is not "
+               "needed where "
+               "only one differs.\n\n"
+               "Printed, and written beside the arms as summary.json and plots: memory of an update by kind and phase, "
+               "held-out "
+               "accuracy, training reward, the difference after the last step with a paired bootstrap over questions "
+               "and McNemar's "
+               "exact test, over several seeds an interval that takes the seeds in, and a verdict against the margin.",
+    .examples =
+        "whet compare recipes/arithmetic.yaml --vary policy.automodel_cfg.fsdp_output_dtype=float32,bfloat16 --seeds "
+        "42,43,44\n"
+        "whet compare recipes/arithmetic.yaml --vary loss_fn.reference_policy_kl_penalty=0,0.01,0.1 "
+        "grpo.max_num_steps=40\n"
+        "whet compare results/a results/b                   # runs that exist\n"
+        "whet compare --document docs/experiments/x.md      # puts the figures of its summaries into a document\n",
+    .options = {{"--vary", "KEY=A,B[,…]",
+                 "the key in which the arms differ, and its values; the first is the baseline"},
+                {"--seeds", "S,S", "run every value with each of these seeds (default: the recipe's own)"},
+                {"--margin", "M", "so much less held-out accuracy is not worse (default 0.02)"},
+                {"--warm-up", "N", "updates left out of the memory table (default 1)"},
+                {"--out", "FOLDER",
+                 "where arms, summary and plots go (default results/compare/RECIPE_KEY; runs: beside the first)"},
+                {"--document", "FILE", "write the figures of the summaries that it names into this Markdown file"},
+                {"--quiet", NULL, "print warnings and the result only"}},
+    .run = run_compare,
+};

@@ -1,0 +1,188 @@
+#include "run/run_record.h"
+
+#include "base/digest.h"
+#include "base/file.h"
+#include "base/jsonio.h"
+#include "text/records.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *path_in(const RunRecord *record, const char *name, Arena *arena) {
+    return arena_format(arena, "%s/%s", record->folder, name);
+}
+
+bool run_record_is_run(const char *path) {
+    Arena arena = {0};
+    bool good = file_exists(arena_format(&arena, "%s/config.yaml", path)) &&
+                file_exists(arena_format(&arena, "%s/metrics.jsonl", path));
+    arena_close(&arena);
+    return good;
+}
+
+// A number, or NAN where it is none ("nan", "inf").
+static double number_of(const json_t *object, const char *key) {
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+static bool take_step(RunRecord *record, const json_t *line, int64_t step, const char *place, Error *error) {
+    if (step != record->step_count + 1)
+        return error_set(error, "%s: step %lld follows step %lld", place, (long long)step,
+                         (long long)record->step_count);
+    record->reward[record->step_count] = number_of(line, "train/reward");
+    record->step_seconds[record->step_count++] = number_of(line, "timing/train/total_step_time");
+    record->training_seconds += number_of(line, "timing/train/total_step_time");
+    return true;
+}
+
+static bool take_validation(RunRecord *record, const json_t *line, int64_t step, const char *place, Error *error) {
+    int64_t count = record->validation_count;
+    if (count && step <= record->validation_step[count - 1])
+        return error_set(error, "%s: a second validation of step %lld", place, (long long)step);
+    record->validation_step[count] = step;
+    record->accuracy[count] = number_of(line, "validation/accuracy");
+    record->validation_count++;
+    if (step == 0) record->training_seconds += number_of(line, "timing/validation/total_validation_time");
+    return true;
+}
+
+static bool read_metrics(RunRecord *record, Arena *arena, Error *error) {
+    Records lines = {0};
+    bool good = records_open(&lines, path_in(record, "metrics.jsonl", arena), arena, error);
+    record->reward = arena_array(arena, double, lines.count);
+    record->step_seconds = arena_array(arena, double, lines.count);
+    record->validation_step = arena_array(arena, int64_t, lines.count);
+    record->accuracy = arena_array(arena, double, lines.count);
+    for (int64_t i = 0; good && i < lines.count; i++) {
+        json_t *line = NULL;
+        good = records_row(&line, &lines, i, error);
+        if (!good) break;
+        const char *place = arena_format(arena, "%s:%lld", lines.path, (long long)records_line(&lines, i));
+        int64_t step = json_integer_value(json_object_get(line, "step"));
+        if (json_object_get(line, "train/reward")) good = take_step(record, line, step, place, error);
+        if (good && json_object_get(line, "validation/accuracy"))
+            good = take_validation(record, line, step, place, error);
+        json_decref(line);
+    }
+    records_close(&lines);
+    return good;
+}
+
+static double bytes_of(const json_t *object, const char *key) {
+    return json_number_value(json_object_get(object, key));
+}
+
+static bool read_memory(RunRecord *record, Arena *arena, Error *error) {
+    const char *path = path_in(record, "memory.json", arena);
+    json_t *all = NULL, *entry;
+    size_t i;
+    if (!jsonio_read(&all, path, error)) return false;
+    record->memory = arena_array(arena, RunMemory, json_array_size(all));
+    json_array_foreach(all, i, entry) {
+        RunMemory *memory = &record->memory[record->memory_count++];
+        const json_t *at_peak = json_object_get(entry, "at_peak"), *phases = json_object_get(entry, "peak_by_phase");
+        memory->step = json_integer_value(json_object_get(entry, "step"));
+        memory->rank = (int)json_integer_value(json_object_get(entry, "rank"));
+        for (int tag = 0; tag < MEMORY_TAG_COUNT; tag++) {
+            memory->at_peak[tag] = bytes_of(at_peak, ledger_tag_name((MemoryTag)tag));
+            memory->peak += memory->at_peak[tag];
+        }
+        for (int phase = 0; phase < PHASE_COUNT; phase++)
+            memory->phase[phase] = bytes_of(json_object_get(phases, ledger_phase_name((MemoryPhase)phase)), "total");
+    }
+    json_decref(all);
+    return true;
+}
+
+static bool read_environment(RunRecord *record, Arena *arena, Error *error) {
+    const char *path = path_in(record, "environment.json", arena);
+    json_t *value = NULL;
+    if (!jsonio_read(&value, path, error)) return false;
+    const char *model = json_string_value(json_object_get(value, "model_digest"));
+    const char *data = json_string_value(json_object_get(value, "data_digest"));
+    if (model && data)
+        record->model_digest = arena_string(arena, model), record->data_digest = arena_string(arena, data);
+    json_decref(value);
+    return record->model_digest || error_set(error, "%s: no model_digest and data_digest", path);
+}
+
+bool run_record_open(RunRecord *record, const char *folder, Arena *arena, Error *error) {
+    *record = (RunRecord){.folder = arena_string(arena, folder)};
+    return settings_load(&record->settings, arena, path_in(record, "config.yaml", arena), 0, NULL, error) &&
+           read_environment(record, arena, error) && read_metrics(record, arena, error) &&
+           read_memory(record, arena, error);
+}
+
+const char *run_record_validation_path(const RunRecord *record, int64_t step, Arena *arena) {
+    return arena_format(arena, "%s/val_data_step%lld.jsonl", record->folder, (long long)step);
+}
+
+// One answer more: of the question before, or of a new one.
+static void take_answer(RunAnswers *answers, int64_t *scored, const json_t *line) {
+    int64_t question = json_integer_value(json_object_get(line, "idx"));
+    if (!answers->count || answers->question[answers->count - 1] != question) {
+        answers->question[answers->count] = question;
+        answers->reward[answers->count++] = (double)NAN;
+        *scored = 0;
+    }
+    int64_t at = answers->count - 1;
+    answers->answers_each += at == 0;
+    double reward = number_of(line, "rewards");
+    if (isnan(reward)) return;
+    answers->lowest = fmin(answers->lowest, reward), answers->highest = fmax(answers->highest, reward);
+    answers->passed[at] |= reward > 0;
+    double sum = *scored ? answers->reward[at] * (double)*scored : 0;
+    answers->reward[at] = (sum + reward) / (double)++*scored;
+}
+
+bool run_record_answers(RunAnswers *answers, const RunRecord *record, int64_t step, Arena *arena, Error *error) {
+    Records lines = {0};
+    bool good = records_open(&lines, run_record_validation_path(record, step, arena), arena, error);
+    int64_t scored = 0;
+    *answers = (RunAnswers){.question = arena_array(arena, int64_t, lines.count),
+                            .reward = arena_array(arena, double, lines.count),
+                            .passed = arena_array(arena, bool, lines.count),
+                            .lowest = INFINITY,
+                            .highest = -INFINITY};
+    for (int64_t i = 0; good && i < lines.count; i++) {
+        json_t *line = NULL;
+        good = records_row(&line, &lines, i, error);
+        if (good) take_answer(answers, &scored, line);
+        json_decref(line);
+    }
+    records_close(&lines);
+    return good;
+}
+
+// The conversation without the answer at its end.
+static void put_prompt(StrBuf *text, const json_t *line) {
+    json_t *asked = json_copy(json_object_get(line, "content"));
+    if (json_array_size(asked)) json_array_remove(asked, json_array_size(asked) - 1);
+    strbuf_clear(text);
+    jsonio_line(text, asked ? asked : json_object_get(line, "content"));
+    json_decref(asked);
+}
+
+bool run_record_prompts(char hex[DIGEST_HEX], const RunRecord *record, int64_t step, Arena *arena, Error *error) {
+    Records lines = {0};
+    StrBuf all = {0}, before = {0}, prompt = {0};
+    const char *path = arena_format(arena, "%s/train_data_step%lld.jsonl", record->folder, (long long)step);
+    bool good = records_open(&lines, path, arena, error);
+    strbuf_clear(&all), strbuf_clear(&before);
+    for (int64_t i = 0; good && i < lines.count; i++) {
+        json_t *line = NULL;
+        good = records_row(&line, &lines, i, error);
+        if (!good) break;
+        put_prompt(&prompt, line);
+        json_decref(line);
+        if (!strcmp(prompt.text, before.text)) continue;
+        strbuf_puts(&all, prompt.text);
+        StrBuf swap = before;
+        before = prompt, prompt = swap;
+    }
+    digest_bytes(hex, all.text, all.length);
+    strbuf_close(&all), strbuf_close(&before), strbuf_close(&prompt);
+    records_close(&lines);
+    return good;
+}

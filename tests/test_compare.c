@@ -1,0 +1,394 @@
+// whet compare: arms of a toy model trained and compared, what is refused, and what the summary says against the runs' own files.
+#include "base/file.h"
+#include "base/jsonio.h"
+#include "base/log.h"
+#include "run/compare_document.h"
+#include "run/compare_plot.h"
+#include "run/compare_summary.h"
+#include "run/compare_table.h"
+#include "support/toy_model.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static Arena arena;
+static Error error;
+static char folder[64];
+static const char *const command[] = {"recipe.yaml", "--vary", "a=1,2", "policy.model_name=/somewhere/model.gguf",
+                                      NULL};
+
+enum { STEPS = 3, QUESTIONS = 12 };
+
+static const char recipe[] =
+    "grpo: {num_prompts_per_step: 2, num_generations_per_prompt: 4, max_num_steps: 3, max_num_epochs: 1000,\n"
+    "       val_period: 3, val_at_start: true, max_val_samples: 12, val_batch_size: 12}\n"
+    "policy:\n"
+    "  precision: float32\n"
+    "  train_global_batch_size: ${mul:${grpo.num_prompts_per_step},${grpo.num_generations_per_prompt}}\n"
+    "  max_total_sequence_length: 96\n"
+    "  generation: {max_new_tokens: 12, val_temperature: 1.0}\n"
+    "  optimizer: {kwargs: {lr: 1.0e-3}}\n"
+    "checkpointing: {save_period: 1}\n"
+    "data:\n"
+    "  train: {dataset_name: arithmetic, left: [0, 9], right: [0, 9], split_validation_size: 12}\n"
+    "  default: {env_name: last_integer}\n";
+
+static const char *path(const char *name) {
+    return arena_format(&arena, "%s/%s", folder, name);
+}
+
+static int teardown(void **state) {
+    (void)state;
+    file_remove_tree(folder, &error);
+    arena_close(&arena);
+    return 0;
+}
+
+static bool of_recipe(Comparison *c, const char *name, const char *vary, const char *seeds, const char *more) {
+    char *overrides[2] = {arena_format(&arena, "policy.model_name=%s", path("model")),
+                          arena_string(&arena, more ? more : "")};
+    return compare_arms_of_recipe(c, path("recipe.yaml"), vary, seeds, more ? 2 : 1, overrides, path(name), &arena,
+                                  &error);
+}
+
+static void train(Comparison *c) {
+    Comm self = comm_self();
+    int stop;
+    if (!compare_arms_train(c, &self, &stop, &error)) fail_msg("%s", error.text);
+    assert_int_equal(stop, 0);
+}
+
+// Trains what the other tests read: the learning rate varied over two seeds, and the output dtype.
+static int setup(void **state) {
+    (void)state;
+    Comparison c;
+    Comm self = comm_self();
+    int stop;
+    log_set_level(LOG_QUIET);
+    snprintf(folder, sizeof folder, "/tmp/whet-compare-%d", (int)getpid());
+    return toy_model_write(path("model"), MODEL_LLAMA, 1, &error) &&
+                   file_write(path("recipe.yaml"), recipe, strlen(recipe), &error) &&
+                   of_recipe(&c, "lr", "policy.optimizer.kwargs.lr=1e-3,0.5", "1,2", NULL) &&
+                   compare_arms_train(&c, &self, &stop, &error) &&
+                   of_recipe(&c, "dtype", "policy.automodel_cfg.fsdp_output_dtype=float32,bfloat16", NULL, NULL) &&
+                   compare_arms_train(&c, &self, &stop, &error)
+               ? 0
+               : (fprintf(stderr, "%s\n", error.text), -1);
+}
+
+static void refused(bool good, const char *part) {
+    if (good) fail_msg("not refused: %s", part);
+    if (!strstr(error.text, part)) fail_msg("\"%s\" does not say \"%s\"", error.text, part);
+}
+
+static void refuse_recipe(const char *vary, const char *seeds, const char *more, const char *part) {
+    Comparison c;
+    refused(of_recipe(&c, "refused", vary, seeds, more), part);
+    assert_false(file_exists(path("refused")));
+}
+
+static void test_refused_before_running(void **state) {
+    (void)state;
+    refuse_recipe("grpo.seed", NULL, NULL, "expected KEY=A,B");
+    refuse_recipe("policy.optimizer.kwargs.lr=1e-3", NULL, NULL, "expected KEY=A,B");
+    refuse_recipe("policy.optimizer.kwargs.lr=1e-3,,1e-4", NULL, NULL, "expected KEY=A,B");
+    refuse_recipe("policy.optimizer.kwargs.lrr=1e-3,1e-4", NULL, NULL, "unknown key");
+    refuse_recipe("policy.optimizer.kwargs.lr=1e-3,quick", NULL, NULL, "quick");
+    refuse_recipe("policy.optimizer.kwargs.lr=1e-3,0.001", NULL, NULL, "come to the same settings");
+    refuse_recipe("policy.optimizer.kwargs.lr=1e-3,1e-4", "1,1", NULL, "--seeds is '1,1'");
+    refuse_recipe("policy.optimizer.kwargs.lr=1e-3,1e-4", "1,x", NULL, "--seeds is '1,x'");
+    refuse_recipe("policy.optimizer.kwargs.lr=1e-3,1e-4", NULL, "grpo.val_at_start=false",
+                  "give grpo.val_at_start=true");
+    refuse_recipe("policy.optimizer.kwargs.lr=1e-3,1e-4", NULL, "grpo.val_period=2", "give grpo.val_at_end=true");
+    refuse_recipe("policy.optimizer.kwargs.lr=1e-3,1e-4", NULL, "grpo.val_period=0", "");
+    Comparison c; // a folder of another comparison
+    refused(of_recipe(&c, "lr", "policy.optimizer.kwargs.lr=1e-3,0.5", "1,2", "grpo.num_prompts_per_step=4"),
+            "holds a run by another recipe: grpo.num_prompts_per_step was 2 and is 4 now; choose another --out");
+}
+
+static void test_keys_that_follow(void **state) {
+    (void)state;
+    Comparison c;
+    if (!of_recipe(&c, "follow", "grpo.num_prompts_per_step=2,4", "5,6", NULL)) fail_msg("%s", error.text);
+    assert_string_equal(c.following, "policy.train_global_batch_size");
+    assert_int_equal(c.value_count * c.seed_count, 4);
+    if (!of_recipe(&c, "follow", "policy.optimizer.kwargs.betas=[0.9,0.999],[0.8,0.99]", NULL, NULL))
+        fail_msg("%s", error.text);
+    assert_int_equal(c.value_count, 2);
+    assert_string_equal(c.values[1], "[0.8, 0.99]");
+    if (!of_recipe(&c, "follow", "policy.dtensor_cfg.fsdp_output_dtype=float32,bfloat16", NULL, NULL))
+        fail_msg("%s", error.text);
+    assert_string_equal(c.key, "policy.automodel_cfg.fsdp_output_dtype");
+}
+
+// --- the summary against the runs' files ------------------------------------------------------------------------------
+
+static json_t *summary_of(const Comparison *c, int64_t warm_up) {
+    CompareOptions options = {.margin = 0.02, .warm_up = warm_up};
+    json_t *summary = compare_summary(c, &options, command, &error);
+    if (!summary) fail_msg("%s", error.text);
+    return summary;
+}
+
+static Comparison of_lr(void) {
+    Comparison c;
+    if (!of_recipe(&c, "lr", "policy.optimizer.kwargs.lr=1e-3,0.5", "1,2", NULL)) fail_msg("%s", error.text);
+    train(&c);
+    return c;
+}
+
+static char *text_of(const char *name) {
+    char *text;
+    if (!file_read(&text, NULL, &arena, path(name), &error)) fail_msg("%s", error.text);
+    return text;
+}
+
+// Mean reward of the held-out answers in a file, and how many there are.
+static double mean_reward(const char *name, int *count) {
+    double sum = 0;
+    *count = 0;
+    for (char *rest = text_of(name), *line; (line = strsep(&rest, "\n")) && *line; ++*count) {
+        json_t *value = json_loads(line, 0, NULL);
+        sum += json_number_value(json_object_get(value, "rewards"));
+        json_decref(value);
+    }
+    return sum / *count;
+}
+
+static const json_t *at(const json_t *value, const char *keys) {
+    char *rest = arena_string(&arena, keys);
+    for (const char *key; value && (key = strsep(&rest, "."));)
+        value =
+            json_is_array(value) ? json_array_get(value, (size_t)strtoul(key, NULL, 10)) : json_object_get(value, key);
+    if (!value) fail_msg("the summary has no %s", keys);
+    return value;
+}
+
+static double number(const json_t *value, const char *keys) {
+    return json_number_value(at(value, keys));
+}
+
+static void near(double found, double expected) {
+    if (!(fabs(found - expected) < 1e-9)) fail_msg("%.12g, not %.12g", found, expected);
+}
+
+static void test_summary_is_that_of_the_files(void **state) {
+    (void)state;
+    Comparison c = of_lr();
+    json_t *summary = summary_of(&c, 1);
+    int count;
+    double before[2], after[2];
+    for (int s = 0; s < 2; s++) {
+        before[s] = mean_reward(arena_format(&arena, "lr/1e-3_seed%d/val_data_step3.jsonl", s + 1), &count);
+        after[s] = mean_reward(arena_format(&arena, "lr/0.5_seed%d/val_data_step3.jsonl", s + 1), &count);
+        assert_int_equal(count, QUESTIONS);
+        near(number(summary, arena_format(&arena, "differences.0.by_seed.%d.effect", s)), after[s] - before[s]);
+    }
+    near(number(summary, "differences.0.effect"), (after[0] - before[0] + after[1] - before[1]) / 2);
+    near(number(summary, "accuracy.1.by_value.1"), (after[0] + after[1]) / 2);
+    assert_int_equal(number(summary, "accuracy.1.step"), STEPS);
+    assert_int_equal(number(summary, "questions"), QUESTIONS);
+    assert_string_equal(json_string_value(at(summary, "differences.0.verdict")), "not decided"); // 12 questions
+    assert_int_equal(number(summary, "proofs.initial.0.differing"), 0);
+    double mb = 0;
+    for (int s = 1; s <= 2; s++) {
+        json_t *memory = json_loads(text_of(arena_format(&arena, "lr/0.5_seed%d/memory.json", s)), 0, NULL);
+        for (int step = 2; step <= STEPS; step++)
+            mb += number(memory, arena_format(&arena, "%d.peak_memory_allocated_mb", step - 1)) / 4;
+        json_decref(memory);
+    }
+    near(round(number(summary, "memory.0.by_value.1.peak_mb") * 1e5), round(mb * 1e5)); // memory.json has 9 digits
+    assert_int_equal(number(summary, "memory.0.by_value.1.updates"), 4);
+    const json_t *arm = at(summary, "arms.3");
+    near(number(arm, "reward_average.2"),
+         (number(arm, "reward.0") + number(arm, "reward.1") + number(arm, "reward.2")) / 3);
+    json_decref(summary);
+}
+
+static void test_output_dtype_acts_before_training(void **state) {
+    (void)state;
+    Comparison c;
+    if (!of_recipe(&c, "dtype", "policy.automodel_cfg.fsdp_output_dtype=float32,bfloat16", NULL, NULL))
+        fail_msg("%s", error.text);
+    train(&c);
+    json_t *summary = summary_of(&c, 1);
+    StrBuf text = {0};
+    compare_table_all(&text, summary);
+    assert_non_null(strstr(text.text, "answers are not the baseline's (the key acts on the model's forward pass)"));
+    assert_non_null(strstr(text.text, "with one seed, what another would change is not known"));
+    assert_non_null(strstr(text.text, "alive at the peak: unit_output"));
+    assert_true(number(summary, "proofs.initial.0.differing") > 0);
+    assert_true(json_is_null(at(summary, "differences.0.interval_seeds.0")));
+    strbuf_close(&text);
+    json_decref(summary);
+}
+
+// --- runs that exist --------------------------------------------------------------------------------------------------
+
+static bool of_runs(Comparison *c, const char *key, const char *const *names) {
+    char *paths[8];
+    int count = 0;
+    for (; names[count]; count++) paths[count] = arena_string(&arena, path(names[count]));
+    return compare_arms_of_runs(c, count, paths, key, NULL, &arena, &error);
+}
+#define RUNS(c, key, ...) of_runs(c, key, (const char *const[]){__VA_ARGS__, NULL})
+
+static void test_runs_that_exist(void **state) {
+    (void)state;
+    Comparison trained = of_lr(), c;
+    if (!RUNS(&c, NULL, "lr/1e-3_seed1", "lr/1e-3_seed2", "lr/0.5_seed2", "lr/0.5_seed1")) fail_msg("%s", error.text);
+    assert_string_equal(c.key, "policy.optimizer.kwargs.lr");
+    json_t *one = summary_of(&trained, 1), *other = summary_of(&c, 1);
+    assert_true(json_equal(at(one, "differences"), at(other, "differences")));
+    assert_true(json_equal(at(one, "memory"), at(other, "memory")));
+    json_decref(one), json_decref(other);
+    refused(RUNS(&c, NULL, "lr/1e-3_seed1"), "is one run");
+    refused(RUNS(&c, NULL, "lr/1e-3_seed1", "model"), "is no run");
+    refused(RUNS(&c, NULL, "lr/1e-3_seed1", "lr/1e-3_seed2"), "nothing to compare");
+    refused(RUNS(&c, NULL, "lr/1e-3_seed1", "lr/1e-3_seed2", "lr/0.5_seed1"), "no run has");
+    refused(RUNS(&c, NULL, "lr/1e-3_seed1", "lr/0.5_seed1", "lr/0.5_seed1"), "both have");
+    refused(RUNS(&c, "policy.precision", "lr/1e-3_seed1", "lr/0.5_seed1"), "policy.precision is float32 in every run");
+}
+
+// A copy of lr/0.5_seed1 as `name`, in which the first `before` of a file has become `after`.
+static void tamper(const char *name, const char *file, const char *before, const char *after) {
+    static const char *const files[] = {"config.yaml",
+                                        "metrics.jsonl",
+                                        "memory.json",
+                                        "environment.json",
+                                        "val_data_step0.jsonl",
+                                        "val_data_step3.jsonl",
+                                        "train_data_step1.jsonl",
+                                        "train_data_step2.jsonl",
+                                        "train_data_step3.jsonl"};
+    assert_true(file_make_folders(path(name), &error));
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        const char *text = text_of(arena_format(&arena, "lr/0.5_seed1/%s", files[i]));
+        if (!strcmp(file, files[i])) {
+            const char *found = strstr(text, before);
+            if (!found) fail_msg("%s has no %s", file, before);
+            text = arena_format(&arena, "%.*s%s%s", (int)(found - text), text, after, found + strlen(before));
+        }
+        assert_true(file_write(arena_format(&arena, "%s/%s", path(name), files[i]), text, strlen(text), &error));
+    }
+}
+
+static void test_what_runs_must_show(void **state) {
+    (void)state;
+    Comparison c;
+    tamper("same", "config.yaml", "", "");
+    if (!RUNS(&c, NULL, "lr/1e-3_seed1", "same")) fail_msg("%s", error.text);
+    tamper("key", "config.yaml", "max_grad_norm: 1.0", "max_grad_norm: 2.0");
+    refused(RUNS(&c, "policy.optimizer.kwargs.lr", "lr/1e-3_seed1", "key"),
+            "differ in a second key besides policy.optimizer.kwargs.lr: policy.max_grad_norm is 1.0 and 2.0");
+    refused(RUNS(&c, NULL, "lr/1e-3_seed1", "key"), "differ in a second key");
+    tamper("answer", "val_data_step0.jsonl", "\"length\":", "\"length\":1");
+    refused(RUNS(&c, NULL, "lr/1e-3_seed1", "answer"),
+            "do not begin alike: 1 of 12 records of the validation before training");
+    tamper("question", "val_data_step0.jsonl", "\"idx\":0", "\"idx\":77");
+    refused(RUNS(&c, NULL, "lr/1e-3_seed1", "question"), "asked different questions");
+    tamper("prompt", "train_data_step2.jsonl", "\"content\":\"", "\"content\":\"Please: ");
+    refused(RUNS(&c, NULL, "lr/1e-3_seed1", "prompt"), "the prompts of step 2 are not the same");
+    tamper("model_digest", "environment.json", "\"model_digest\": \"", "\"model_digest\": \"0");
+    refused(RUNS(&c, NULL, "lr/1e-3_seed1", "model_digest"), "began with different models");
+    tamper("data_digest", "environment.json", "\"data_digest\": \"", "\"data_digest\": \"0");
+    refused(RUNS(&c, NULL, "lr/1e-3_seed1", "data_digest"), "different questions");
+    tamper("longer", "config.yaml", "max_num_steps: 3", "max_num_steps: 4");
+    refused(RUNS(&c, "policy.optimizer.kwargs.lr", "lr/1e-3_seed1", "longer"), "");
+    tamper("validation", "metrics.jsonl", "\"validation/accuracy\"", "\"validation/other\"");
+    refused(RUNS(&c, NULL, "lr/1e-3_seed1", "validation"), "no validation before its first step");
+    tamper("metrics", "metrics.jsonl", "{\"step\":2", "{\"step\":7");
+    refused(RUNS(&c, NULL, "lr/1e-3_seed1", "metrics"), "step 7 follows step 1");
+}
+
+// A run that ended too early is refused among runs, and goes on among arms.
+static void test_incomplete(void **state) {
+    (void)state;
+    Comparison c;
+    if (!of_recipe(&c, "longer", "policy.optimizer.kwargs.lr=1e-3,0.5", NULL, NULL)) fail_msg("%s", error.text);
+    train(&c);
+    if (!of_recipe(&c, "longer", "policy.optimizer.kwargs.lr=1e-3,0.5", NULL, "grpo.max_num_steps=6"))
+        fail_msg("%s", error.text);
+    train(&c);
+    assert_int_equal(c.arms[0].record.step_count, 6);
+    assert_int_equal(c.arms[1].record.validation_count, 3);
+    char *text = text_of("longer/0.5/metrics.jsonl"), *last = strstr(text, "{\"step\":6");
+    assert_true(file_write(path("longer/0.5/metrics.jsonl"), text, (size_t)(last - text), &error));
+    refused(RUNS(&c, NULL, "longer/1e-3", "longer/0.5"), "longer/0.5 is incomplete: 5 of 6 steps");
+}
+
+// --- what is shown ----------------------------------------------------------------------------------------------------
+
+static void test_pictures(void **state) {
+    (void)state;
+    Comparison c = of_lr();
+    json_t *summary = summary_of(&c, 0);
+    if (!compare_plot_write(summary, path("lr"), &error)) fail_msg("%s", error.text);
+    static const char *const names[] = {"curves", "memory"};
+    for (int i = 0; i < 2; i++) {
+        assert_memory_equal(text_of(arena_format(&arena, "lr/%s.png", names[i])), "\x89PNG\r\n", 6);
+        const char *svg = text_of(arena_format(&arena, "lr/%s.svg", names[i]));
+        assert_non_null(strstr(svg, "<svg "));
+        assert_non_null(strstr(svg, "</svg>"));
+    }
+    refused(compare_plot_write(summary, path("nowhere"), &error), "nowhere");
+    json_decref(summary);
+}
+
+static void put_document(const char *text) {
+    assert_true(file_write(path("lr/document.md"), text, strlen(text), &error));
+}
+
+static void test_documents(void **state) {
+    (void)state;
+    Comparison c = of_lr();
+    json_t *summary = summary_of(&c, 1);
+    assert_true(jsonio_write(summary, path("lr/summary.json"), &error));
+    json_decref(summary);
+    put_document("# A title\n\n<!-- compare summary.json verdict -->\nold <!-- /compare -->\nIt is <!-- compare "
+                 "summary.json key -->x<!-- "
+                 "/compare --> over <!-- compare summary.json steps -->99<!-- /compare --> updates.\n\n<!-- compare "
+                 "summary.json "
+                 "command -->\n<!-- /compare -->\nThe end.\n");
+    for (int again = 0; again < 2; again++) {
+        if (!compare_document_write(path("lr/document.md"), &error)) fail_msg("%s", error.text);
+        const char *text = text_of("lr/document.md");
+        assert_non_null(strstr(text, "- **0.5 against 0.001: not decided**"));
+        assert_non_null(
+            strstr(text, "It is <!-- compare summary.json key -->policy.optimizer.kwargs.lr<!-- /compare --> over <!-- "
+                         "compare summary.json steps -->3<!-- /compare --> updates.\n"));
+        assert_non_null(strstr(text, "\n    whet compare recipe.yaml --vary a=1,2 policy.model_name=…/model.gguf\n"));
+        assert_null(strstr(text, "old"));
+        assert_string_equal(strstr(text, "The end."), "The end.\n");
+    }
+    put_document("<!-- compare summary.json verdikt -->\n<!-- /compare -->\n");
+    refused(compare_document_write(path("lr/document.md"), &error),
+            "document.md: line 1: a comparison has no part 'verdikt'; did you mean 'verdict'?");
+    put_document("\n<!-- compare summary.json verdict -->\n");
+    refused(compare_document_write(path("lr/document.md"), &error), "line 2: the mark is not closed");
+    put_document("\n<!-- compare other.json verdict -->\n<!-- /compare -->\n");
+    refused(compare_document_write(path("lr/document.md"), &error), "other.json");
+    put_document("<!-- compare summary.json differences.0 -->x<!-- /compare -->\n");
+    refused(compare_document_write(path("lr/document.md"), &error), "no text or number 'differences.0'");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_refused_before_running),
+        cmocka_unit_test(test_keys_that_follow),
+        cmocka_unit_test(test_summary_is_that_of_the_files),
+        cmocka_unit_test(test_output_dtype_acts_before_training),
+        cmocka_unit_test(test_runs_that_exist),
+        cmocka_unit_test(test_what_runs_must_show),
+        cmocka_unit_test(test_incomplete),
+        cmocka_unit_test(test_pictures),
+        cmocka_unit_test(test_documents),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
