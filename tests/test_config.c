@@ -62,8 +62,8 @@ static void test_defaults(void **state) {
     const Settings *s = load(TASK);
     assert_int_equal(s->grpo.num_prompts_per_step, 32);
     assert_int_equal(s->grpo.num_generations_per_prompt, 16);
-    assert_int_equal(s->grpo.seed, 42);
-    assert_int_equal(s->grpo.val_start_at, -1);
+    assert_int_equal(s->run.seed, 42);
+    assert_int_equal(s->run.val_start_at, -1);
     assert_int_equal(s->policy.train_global_batch_size, 512);
     assert_int_equal(s->policy.logprob_batch_size, 4);
     assert_int_equal(s->policy.logprob_chunk_size, 0);
@@ -300,7 +300,8 @@ static void test_kinds_and_ranges(void **state) {
            "data.train.dataset_name: 'clevr-cogent' is not here; there are arithmetic, gsm8k, and");
     refuse("env: {judge: 3}\n" TASK, NULL, "env.judge: expected a mapping, found 3");
     refuse("env: {should_use_nemo_gym: true}\n", NULL, "env.should_use_nemo_gym: true is not supported yet");
-    refuse("data: {validation: {dataset_name: AIME2024, repeat: 16}}\n", NULL, "data.validation.repeat: 16 is not");
+    assert_int_equal(load("data: {validation: {dataset_name: AIME2024, repeat: 16}}\n")->data.validation[0].repeat, 16);
+    refuse("data: {validation: {dataset_name: AIME2024, repeat: 0}}\n", NULL, "expected an integer from 1");
 }
 
 static void test_schedules(void **state) {

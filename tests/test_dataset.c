@@ -28,9 +28,8 @@ static const char *put(const char *name, const char *text) {
 static DatasetOptions file_options(const char *name) {
     return (DatasetOptions){.key = "data.train",
                             .dataset_name = path(name),
-                            .input_key = "input",
-                            .output_key = "output",
                             .env_name = "math",
+                            .extract_answer = true,
                             .seed = 42};
 }
 
@@ -44,13 +43,13 @@ static DatasetOptions arithmetic_options(double held_out) {
 
 static Dataset open_set(const DatasetOptions *options) {
     Dataset set;
-    if (!dataset_open(&set, options, true, &arena, &error)) fail_msg("%s", error.text);
+    if (!dataset_open(&set, options, DATASET_COMPARED, &arena, &error)) fail_msg("%s", error.text);
     return set;
 }
 
 static void refused(const DatasetOptions *options, const char *message) {
     Dataset set;
-    if (dataset_open(&set, options, true, &arena, &error)) fail_msg("not refused: %s", message);
+    if (dataset_open(&set, options, DATASET_COMPARED, &arena, &error)) fail_msg("not refused: %s", message);
     if (!strstr(error.text, message)) fail_msg("'%s' does not say '%s'", error.text, message);
     dataset_close(&set);
 }
@@ -124,7 +123,7 @@ static void test_conversations(void **state) {
     put("n.jsonl", "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}\n");
     options = file_options("n.jsonl");
     refused(&options, "n.jsonl:1: no right answer, which the reward of env_name 'math' compares with");
-    if (!dataset_open(&set, &options, false, &arena, &error)) fail_msg("%s", error.text);
+    if (!dataset_open(&set, &options, DATASET_ASKED, &arena, &error)) fail_msg("%s", error.text);
     expect_question(&set, 0, "[{\"role\":\"user\",\"content\":\"x\"}]", NULL);
     dataset_close(&set);
 }

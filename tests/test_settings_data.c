@@ -69,7 +69,7 @@ static void test_lists(void **state) {
                 second->arithmetic.left_max == 99);
     assert_string_equal(first->output_key, "gold"); // whatever key data.default has
     assert_string_equal(second->input_key, "q");
-    assert_string_equal(first->input_key, "input");
+    assert_null(first->input_key);
     assert_true(first->seed == 42 && second->seed == 7);
     assert_string_equal(validation->split, "train");
     assert_null(first->split);
@@ -153,7 +153,8 @@ static void test_refusals(void **state) {
     refuse(ONE, "++env.math.verifier_type=multilingual_multichoice", "'multilingual_multichoice' is not supported");
     refuse(ONE, "++env.math.math_verify_impl=x", "choose one of hf_math_verify, dapo_math_verify");
     refuse(ONE, "++data.num_prompts_per_dataloader=4", "needs data.use_multiple_dataloader: true");
-    refuse(ONE, "++data.train.processor=sft_processor", "'sft_processor' is not supported");
+    refuse(ONE, "++data.train.processor=sft_processor",
+           "'sft_processor' in a recipe of grpo; expected math_hf_data_processor");
     refuse(ONE "grpo: {adv_estimator: {name: gdpo}}\n", NULL, "data.train.env_name 'math' gives one");
     data_of(ONE "grpo: {adv_estimator: {name: gdpo}}\nenv: {math: {command: [x]}}\n", NULL);
     data_of(

@@ -274,7 +274,15 @@ void explain_manual(StrBuf *out) {
         "Written from the table in `src/config/settings_table.c`; `whet config RECIPE` shows the same for one recipe,\n"
         "with the place of every value. Names and defaults are those of NeMo-RL's `grpo_math_1B.yaml`; keys of `whet` "
         "and\n"
-        "`data.train` beyond them are our own. A key that is not here is refused, naming the nearest.\n");
+        "`data.train` beyond them are our own. A key that is not here is refused, naming the nearest.\n\n"
+        "A recipe with a section `sft` is one of supervised fine-tuning, which knows no `grpo`, `loss_fn`, `env` and\n"
+        "`policy.generation`; its defaults are those of NeMo-RL's `sft.yaml`:\n\n");
+    for (size_t i = 0; i < settings_table_count; i++) {
+        const Setting *row = &settings_table[i];
+        const char *sft = settings_table_fallback(row, ALGORITHM_SFT);
+        const char *grpo = settings_table_fallback(row, ALGORITHM_GRPO);
+        if (sft && grpo && strcmp(sft, grpo)) strbuf_format(out, "- `%s`: `%s`\n", row->key, sft);
+    }
     put_rows(out, SETTING_HONOURED, "Honoured", "What these say is done.", "values | meaning");
     put_rows(out, SETTING_REFUSED, "Refused",
              "These ask for what whet does not do yet: only the values named here are accepted.", "accepted | meaning");

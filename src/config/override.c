@@ -240,11 +240,11 @@ static bool put(const Override *override, Value *root) {
     return true;
 }
 
-static bool take(Override *override, Value *old) {
+static bool take(Override *override, Algorithm algorithm, Value *old) {
     if (!old) return check_existence(override, old);
     if (override->value && (!old->text || !override->value->text || strcmp(old->text, override->value->text)))
         return refuse(override, "%s is %s", override->path, value_shown(override->arena, old));
-    Value *fallback = value_find(settings_table_defaults(override->arena), override->path);
+    Value *fallback = value_find(settings_table_defaults(override->arena, algorithm), override->path);
     Origin origin = {.place = override->place};
     if (settings_table_nullable(override->path)) fallback = value_plain(override->arena, "null", origin);
     if (fallback) {
@@ -261,6 +261,6 @@ bool override_apply(Value *root, Arena *arena, const char *text, Error *error) {
     override.place = arena_format(arena, "override %.200s%s", text, strlen(text) > 200 ? "…" : "");
     if (!parse(&override)) return false;
     Value *old = value_find(root, override.path);
-    if (override.take) return take(&override, old);
+    if (override.take) return take(&override, settings_table_algorithm(root), old);
     return check_existence(&override, old) && put(&override, root);
 }

@@ -29,7 +29,7 @@ static bool is_default(const Value *value) {
     return true;
 }
 
-static void note(Loading *loading, const Setting *row, const Value *value) {
+static void note(Loading *loading, const char *reason, const Value *value) {
     if (is_default(value)) return;
     // The place of a mapping may be the default's: what counts is the first thing written in it.
     const Value *written = value;
@@ -39,7 +39,7 @@ static void note(Loading *loading, const Setting *row, const Value *value) {
         (SettingsNote){.key = value_path(loading->arena, value),
                        .value = value_shown(loading->arena, value),
                        .origin = value_origin(loading->arena, written->origin),
-                       .reason = row->help};
+                       .reason = reason};
 }
 
 static bool unknown(Loading *loading, const Value *value, const char *key) {
@@ -129,7 +129,7 @@ static bool read_rewards(Loading *loading, const Value *map) {
     for (const Value *at = map->first; at; at = at->next) {
         const char *key = arena_format(loading->arena, "env.%s", at->key);
         const Setting *row = settings_table_find(key);
-        if (row && row->class == SETTING_NOT_APPLICABLE) note(loading, row, at);
+        if (row && row->class == SETTING_NOT_APPLICABLE) note(loading, row->help, at);
         if (row && row->class == SETTING_REFUSED) read_row(loading, row, at, key);
         bool environment = !row || row->class == SETTING_HONOURED;
         if (environment && at->kind != VALUE_MAP && at->kind != VALUE_NULL)
@@ -143,13 +143,25 @@ static bool read_rewards(Loading *loading, const Value *map) {
     return true;
 }
 
+// Of another algorithm than the recipe's.
+static bool is_foreign(Loading *loading, const Value *value, const char *key) {
+    char row[SETTINGS_KEY_SIZE];
+    if (settings_key_serves(settings_key_row(row, key), loading->settings->algorithm)) return false;
+    note(loading,
+         loading->settings->algorithm == ALGORITHM_SFT ? "with sft no answers are sampled and rewarded"
+                                                       : "has a meaning with sft only",
+         value);
+    return true;
+}
+
 static bool read_values(Loading *loading, const Value *map, const char *prefix) {
     if (!strcmp(prefix, "env")) return read_rewards(loading, map);
     for (const Value *at = map->first; at; at = at->next) {
         const char *key = key_of(loading, prefix, at);
         const Setting *row = settings_table_find(key);
+        if (is_foreign(loading, at, key)) continue;
         if (!check_group(loading, at, key)) return false;
-        if (row && row->class == SETTING_NOT_APPLICABLE) note(loading, row, at);
+        if (row && row->class == SETTING_NOT_APPLICABLE) note(loading, row->help, at);
         if (row) read_row(loading, row, at, key);
         if (settings_key_holds_datasets(key)) {
             if (!read_datasets(loading, at, key)) return false;
@@ -160,19 +172,36 @@ static bool read_values(Loading *loading, const Value *map, const char *prefix) 
     return true;
 }
 
+// A recipe has one algorithm.
+static bool check_section(const Value *tree, Algorithm algorithm, Arena *arena, Error *error) {
+    const char *own = settings_key_section(algorithm);
+    for (int other = 0; other < ALGORITHM_COUNT; other++) {
+        const Value *value = value_get(tree, settings_key_section((Algorithm)other));
+        if (other == (int)algorithm || !value) continue;
+        const Value *written = value->first ? value->first : value;
+        return error_set(error,
+                         "%s: %s: this recipe is one of %s, which its section %s says; a recipe has one algorithm",
+                         value_origin(arena, written->origin), value->key, own, own);
+    }
+    return true;
+}
+
 bool settings_load(Settings **out, Arena *arena, const char *recipe_path, int override_count, char **overrides,
                    Error *error) {
     Recipe recipe;
     if (!recipe_load(&recipe, arena, recipe_path, error)) return false;
-    Value *tree = settings_table_defaults(arena);
+    const Algorithm algorithm = settings_table_algorithm(recipe.root);
+    Value *tree = settings_table_defaults(arena, algorithm);
     recipe_merge(arena, tree, recipe.root);
     for (int i = 0; i < override_count; i++)
         if (!override_apply(tree, arena, overrides[i], error)) return false;
+    if (!check_section(tree, algorithm, arena, error)) return false;
     // What an override put in the place of null has the defaults of its missing keys again.
     Value *given = tree;
-    tree = settings_table_defaults(arena);
+    tree = settings_table_defaults(arena, algorithm);
     recipe_merge(arena, tree, given);
     Settings *settings = arena_alloc(arena, sizeof *settings);
+    settings->algorithm = algorithm;
     settings->recipe_path = arena_string(arena, recipe_path);
     settings->alias = recipe.alias;
     settings->tree = tree;
@@ -216,9 +245,10 @@ const char *settings_origin(const Settings *settings, Arena *arena, const char *
 }
 
 bool settings_validates(const Settings *settings) {
-    return settings->grpo.val_period > 0 || settings->grpo.val_at_start || settings->grpo.val_at_end;
+    return settings->run.val_period > 0 || settings->run.val_at_start || settings->run.val_at_end;
 }
 
 int64_t settings_prompts_per_batch(const Settings *settings) {
+    if (settings->algorithm == ALGORITHM_SFT) return settings->policy.train_global_batch_size;
     return (int64_t)((double)settings->grpo.num_prompts_per_step * settings->grpo.batch_multiplier);
 }

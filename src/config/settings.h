@@ -1,6 +1,7 @@
 // Everything a recipe can say, as structs. Each field's key, default, range and meaning is a row of config/settings_table.c;
 // fields carry the name of their key's last part. `whet config RECIPE` prints them all (config/explain.h).
 #pragma once
+#include "config/settings_key.h"
 #include "config/value.h"
 #include "model/precision.h"
 #include "rollout/generation_options.h"
@@ -13,24 +14,36 @@
 #include "train/reward_shaping.h"
 #include "train/walk.h"
 
+// What grpo.* and sft.* both say: how long a run is, and when it validates.
+typedef struct RunOptions {
+    int64_t max_num_steps, max_num_epochs; // whichever ends first
+    int64_t val_period;                    // 0 or less: no periodic validation
+    int64_t val_start_at;                  // no periodic validation before this step
+    bool val_at_start, val_at_end;
+    int64_t seed;
+} RunOptions;
+
 // grpo.*
 typedef struct GrpoOptions {
     int64_t num_prompts_per_step, num_generations_per_prompt; // P, G
-    int64_t max_num_steps, max_num_epochs;                    // whichever ends first
-    int64_t val_period;                                       // 0 or less: no periodic validation
-    int64_t val_start_at;                                     // no periodic validation before this step
-    bool val_at_start, val_at_end;
-    int64_t max_val_samples, val_batch_size; // questions
-    int64_t val_num_generations_per_prompt;  // samples of each
-    const char *stop_at_validation_metric;   // "accuracy", …; NULL: no early end
-    double stop_at_validation_threshold;     // NAN: none
-    int64_t seed;
+    int64_t max_val_samples, val_batch_size;                  // questions
+    int64_t val_num_generations_per_prompt;                   // samples of each
+    const char *stop_at_validation_metric;                    // "accuracy", …; NULL: no early end
+    double stop_at_validation_threshold;                      // NAN: none
     bool overlong_filtering; // truncated samples take part in the baseline, not in the loss
     bool skip_reference_policy_logprobs_calculation;
     bool use_dynamic_sampling; // sample until P groups have rewards that differ
     int64_t dynamic_sampling_max_gen_batches;
     double batch_multiplier; // prompts of one rollout, in P
 } GrpoOptions;
+
+// sft.*
+typedef struct SftOptions {
+    int64_t val_batches;           // 0 or less: as many as there are
+    int64_t val_global_batch_size; // conversations of one of them
+    int64_t val_micro_batch_size;  // of these walked together
+    bool only_unmask_final;        // loss falls on the last message alone
+} SftOptions;
 
 // policy.*
 typedef struct PolicyOptions {
@@ -57,6 +70,8 @@ typedef struct DataOptions {
     bool shuffle;
     bool use_multiple_dataloader;       // an order for each data set of data.train, taken in turn
     int64_t num_prompts_per_dataloader; // by so many; 0: one order for all
+    bool add_bos, add_eos;      // around a conversation that is learned from, where the template leaves them out
+    bool add_generation_prompt; // what begins an answer belongs to the message before it
     int64_t train_count, validation_count;
     DatasetOptions *train, *validation; // data.train, data.validation
     int64_t reward_count;
@@ -98,7 +113,10 @@ typedef struct SettingsNote {
 } SettingsNote;
 
 typedef struct Settings {
+    Algorithm algorithm; // whose keys the others are
+    RunOptions run;
     GrpoOptions grpo;
+    SftOptions sft;
     AdvantageOptions adv_estimator;
     RewardScaling reward_scaling;
     RewardShaping reward_shaping;
@@ -131,4 +149,4 @@ void settings_log_notes(const Settings *settings);
 const char *settings_origin(const Settings *settings, Arena *arena, const char *key);
 
 bool settings_validates(const Settings *settings);            // validation happens at all
-int64_t settings_prompts_per_batch(const Settings *settings); // of one rollout
+int64_t settings_prompts_per_batch(const Settings *settings); // of one rollout; SFT: conversations of a step

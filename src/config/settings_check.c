@@ -44,6 +44,16 @@ static bool check_precision(const Check *check) {
     return true;
 }
 
+static bool check_micro_batches(const Check *check) {
+    PolicyOptions *policy = &check->settings->policy;
+    if (!micro_batches_options(&policy->batching, policy->train_micro_batch_size, policy->max_total_sequence_length,
+                               &policy->dynamic_batching, &policy->sequence_packing, check->error) ||
+        !micro_batches_reduce_by(&policy->batching, check->settings->whet.reduction_block, check->error))
+        return with_place(check);
+    policy->batching.seed = (uint64_t)check->settings->run.seed;
+    return true;
+}
+
 static bool check_batches(const Check *check) {
     const GrpoOptions *grpo = &check->settings->grpo;
     int64_t samples = grpo->num_prompts_per_step * grpo->num_generations_per_prompt; // both at most 1e6
@@ -52,12 +62,6 @@ static bool check_batches(const Check *check) {
         return refuse(check, "policy.train_global_batch_size",
                       "%lld does not divide grpo.num_prompts_per_step · grpo.num_generations_per_prompt = %lld",
                       (long long)batch, (long long)samples);
-    PolicyOptions *policy = &check->settings->policy;
-    if (!micro_batches_options(&policy->batching, policy->train_micro_batch_size, policy->max_total_sequence_length,
-                               &policy->dynamic_batching, &policy->sequence_packing, check->error) ||
-        !micro_batches_reduce_by(&policy->batching, check->settings->whet.reduction_block, check->error))
-        return with_place(check);
-    policy->batching.seed = (uint64_t)grpo->seed;
     if (check->settings->loss_fn.force_on_policy_ratio && batch != samples)
         return refuse(check, "loss_fn.force_on_policy_ratio",
                       "true needs policy.train_global_batch_size = %lld, the samples of a step; it is %lld",
@@ -123,7 +127,8 @@ static bool check_generation(const Check *check) {
 // A command's components are known when it answers.
 static bool check_components(const Check *check) {
     const DataOptions *data = &check->settings->data;
-    for (int64_t i = 0; i < data->train_count; i++) {
+    bool gdpo = !strcmp(check->settings->adv_estimator.name, "gdpo");
+    for (int64_t i = 0; gdpo && i < data->train_count; i++) {
         const char *name = data->train[i].env_name;
         const Reward *reward = reward_find(name, settings_data_reward(check->settings, name), check->error);
         if (reward->component_count == 1)
@@ -135,8 +140,7 @@ static bool check_components(const Check *check) {
 }
 
 static bool check_data(const Check *check) {
-    if (!settings_data_check(check->settings, check->error)) return with_place(check);
-    return strcmp(check->settings->adv_estimator.name, "gdpo") || check_components(check);
+    return settings_data_check(check->settings, check->error) || with_place(check);
 }
 
 static bool check_validation(const Check *check) {
@@ -195,7 +199,10 @@ bool settings_check(Settings *settings, Arena *arena, Error *error) {
     if (!settings->policy.chat_template)
         settings->policy.chat_template = "{% for message in messages %}{{ message.content }}{% endfor %}";
     Check check = {.settings = settings, .arena = arena, .error = error};
-    return check_precision(&check) && check_batches(&check) && check_loss(&check) && check_rewards(&check) &&
-           check_optimizer(&check) && check_generation(&check) && check_data(&check) && check_validation(&check) &&
-           check_early_end(&check) && check_deadline(&check) && check_checkpoints(&check);
+    if (!check_precision(&check) || !check_micro_batches(&check) || !check_optimizer(&check) || !check_data(&check) ||
+        !check_deadline(&check) || !check_checkpoints(&check))
+        return false;
+    return settings->algorithm == ALGORITHM_SFT ||
+           (check_batches(&check) && check_loss(&check) && check_rewards(&check) && check_generation(&check) &&
+            check_components(&check) && check_validation(&check) && check_early_end(&check));
 }

@@ -15,7 +15,7 @@ static bool is_default(const Value *value) {
     return !strcmp(value->origin.place, SETTINGS_TABLE_DEFAULT);
 }
 
-static void complete_entry(Value *entry, const Value *shared, Arena *arena) {
+static void complete_entry(Value *entry, const Value *shared, Algorithm algorithm, Arena *arena) {
     static const Origin origin = {.place = SETTINGS_TABLE_DEFAULT};
     static const char prefix[] = "data.train.";
     for (const Value *at = shared ? shared->first : NULL; at; at = at->next) {
@@ -28,26 +28,28 @@ static void complete_entry(Value *entry, const Value *shared, Arena *arena) {
     }
     for (size_t i = 0; i < settings_table_count; i++) {
         const Setting *row = &settings_table[i];
-        if (!row->fallback || strncmp(row->key, prefix, strlen(prefix))) continue;
+        const char *fallback = settings_table_fallback(row, algorithm);
+        if (!fallback || strncmp(row->key, prefix, strlen(prefix))) continue;
         const char *key = row->key + strlen(prefix);
         Value *value;
         Error error;
         if (value_get(entry, key)) continue;
-        CHECK(override_value(&value, arena, row->fallback, origin, &error), "%s: %s", row->key, error.text);
+        CHECK(override_value(&value, arena, fallback, origin, &error), "%s: %s", row->key, error.text);
         value_set(arena, entry, key, value);
     }
 }
 
 void settings_data_complete(Value *tree, Arena *arena) {
     static const char *const keys[] = {"data.train", "data.validation"};
+    const Algorithm algorithm = settings_table_algorithm(tree);
     const Value *shared = value_find(tree, "data.default");
     if (shared && shared->kind != VALUE_MAP) shared = NULL;
     for (int i = 0; i < 2; i++) {
         Value *value = value_find(tree, keys[i]);
         if (!value) continue;
-        if (value->kind == VALUE_MAP) complete_entry(value, shared, arena);
+        if (value->kind == VALUE_MAP) complete_entry(value, shared, algorithm, arena);
         for (Value *at = value->kind == VALUE_LIST ? value->first : NULL; at; at = at->next)
-            if (at->kind == VALUE_MAP) complete_entry(at, shared, arena);
+            if (at->kind == VALUE_MAP) complete_entry(at, shared, algorithm, arena);
     }
 }
 
@@ -117,14 +119,31 @@ static bool check_made(const DatasetOptions *options, Error *error) {
     return dataset_held_out(&held_out, options, arithmetic.count, error);
 }
 
+// What would otherwise have no effect.
+static bool check_learned(const Settings *settings, const DatasetOptions *options, Error *error) {
+    if (settings->algorithm == ALGORITHM_SFT || options->extract_answer) return true;
+    return error_set(error,
+                     "%s.extract_answer: false in a recipe of grpo, whose rewards compare with what stands behind ####",
+                     options->key);
+}
+
+static bool check_processor(const Settings *settings, const DatasetOptions *options, Error *error) {
+    const char *own = settings->algorithm == ALGORITHM_SFT ? "sft_processor" : "math_hf_data_processor";
+    return !strcmp(options->processor, own) || !strcmp(options->processor, "default") ||
+           error_set(error, "%s.processor: '%s' in a recipe of %s; expected %s", options->key, options->processor,
+                     settings_key_section(settings->algorithm), own);
+}
+
 static bool check_entry(const Settings *settings, DatasetOptions *options, Error *error) {
     bool split = !options->validates && !settings->data.validation_count;
     if (isnan(options->split_validation_size)) options->split_validation_size = split ? 0.05 : 0;
     if (options->validates && options->split_validation_size != 0)
         return error_set(error, "%s.split_validation_size: %g, but all its questions are for validation", options->key,
                          options->split_validation_size);
-    return dataset_check_name(options, error) &&
-           (reward_find(options->env_name, settings_data_reward(settings, options->env_name), error) ||
+    return dataset_check_name(options, error) && check_processor(settings, options, error) &&
+           check_learned(settings, options, error) &&
+           (settings->algorithm == ALGORITHM_SFT ||
+            reward_find(options->env_name, settings_data_reward(settings, options->env_name), error) ||
             error_prefix(error, "%s.env_name: ", options->key)) &&
            check_made(options, error);
 }
@@ -156,7 +175,7 @@ bool settings_data_check(Settings *settings, Error *error) {
     if (settings_validates(settings) && !held_out)
         return error_set(error,
                          "%s.split_validation_size: 0 leaves no question for validation; without validation set "
-                         "grpo.val_period 0",
-                         data->train[0].key);
+                         "%s.val_period 0",
+                         data->train[0].key, settings_key_section(settings->algorithm));
     return check_loaders(settings, error);
 }

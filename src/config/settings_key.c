@@ -33,3 +33,22 @@ bool settings_key_at_or_below(const char *path, const char *key) {
     size_t length = strlen(key);
     return !strncmp(path, key, length) && (!path[length] || path[length] == '.');
 }
+
+const char *settings_key_section(Algorithm algorithm) {
+    return algorithm == ALGORITHM_SFT ? "sft" : "grpo";
+}
+
+bool settings_key_serves(const char *key, Algorithm algorithm) {
+    static const char *const own[ALGORITHM_COUNT][16] = {
+        // What samples answers, rewards them and learns from rewards.
+        [ALGORITHM_GRPO] = {"grpo", "loss_fn", "reward_penalties", "env", "policy.generation",
+                            "policy.logprob_batch_size", "policy.dynamic_batching.logprob_mb_tokens",
+                            "policy.sequence_packing.logprob_mb_tokens", "data.train.env_name", "data.default.env_name",
+                            "logger.num_val_samples_to_print", "whet.min_p", "whet.val_min_p", "whet.max_sequences",
+                            "whet.kv_cache_tokens"},
+        [ALGORITHM_SFT] = {"sft", "data.add_bos", "data.add_eos", "data.add_generation_prompt", "data.train.tool_key"}};
+    for (int other = 0; other < ALGORITHM_COUNT; other++)
+        for (int i = 0; other != (int)algorithm && own[other][i]; i++)
+            if (settings_key_at_or_below(key, own[other][i])) return false;
+    return true;
+}

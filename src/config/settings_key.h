@@ -1,12 +1,19 @@
 // Keys that stand for many: a row of the settings table says once what every data set and every environment may say.
 //   data.train.KEY      also data.validation.KEY, data.default.KEY, and data.train.0.KEY … of lists
 //   env.<name>.KEY      env.math.KEY, env.judge.KEY …
+//
+// Which algorithm a key belongs to: a recipe with a section sft is one of supervised fine-tuning, else it is one of GRPO.
 #pragma once
 #include "base/arena.h"
 
 #include <stdbool.h>
 
 enum { SETTINGS_KEY_SIZE = 256 };
+
+typedef enum Algorithm { ALGORITHM_GRPO, ALGORITHM_SFT, ALGORITHM_COUNT } Algorithm;
+
+const char *settings_key_section(Algorithm algorithm);          // "grpo", "sft"
+bool settings_key_serves(const char *key, Algorithm algorithm); // the key of a row means something to it
 
 // The key of the row, or group of rows, that a key without one of its own has (both for data.validation.1 it is data.train), written to
 // row; the key itself when there is no such rule.

@@ -92,15 +92,15 @@ const Setting settings_table[] = {
     INTEGER("grpo.num_generations_per_prompt", grpo.num_generations_per_prompt, "16", 1, 1e6,
             "Samples of each question: the group that its advantages are computed in."),
     ONLY("grpo.max_rollout_turns", "1", "1", "Turns of a conversation with an environment."),
-    INTEGER("grpo.max_num_epochs", grpo.max_num_epochs, "1", 1, BILLION, "Passes over the questions at most."),
-    INTEGER("grpo.max_num_steps", grpo.max_num_steps, "1000000", 1, BILLION, "Steps at most, over all epochs."),
+    INTEGER("grpo.max_num_epochs", run.max_num_epochs, "1", 1, BILLION, "Passes over the questions at most."),
+    INTEGER("grpo.max_num_steps", run.max_num_steps, "1000000", 1, BILLION, "Steps at most, over all epochs."),
     SOURCE("grpo.normalize_rewards", SETTING_BOOL, "true", "Default of grpo.adv_estimator.normalize_rewards."),
     SOURCE("grpo.use_leave_one_out_baseline", SETTING_BOOL, "true",
            "Default of grpo.adv_estimator.use_leave_one_out_baseline."),
-    INTEGER("grpo.val_period", grpo.val_period, "10", -BILLION, BILLION, "Validate every so many steps; 0: never."),
-    INTEGER("grpo.val_start_at", grpo.val_start_at, "-1", -1, BILLION, "No periodic validation before this step."),
-    BOOL("grpo.val_at_start", grpo.val_at_start, "false", "Validate before the first step too."),
-    BOOL("grpo.val_at_end", grpo.val_at_end, "false", "Validate after the last step too."),
+    INTEGER("grpo.val_period", run.val_period, "10", -BILLION, BILLION, "Validate every so many steps; 0: never."),
+    INTEGER("grpo.val_start_at", run.val_start_at, "-1", -1, BILLION, "No periodic validation before this step."),
+    BOOL("grpo.val_at_start", run.val_at_start, "false", "Validate before the first step too."),
+    BOOL("grpo.val_at_end", run.val_at_end, "false", "Validate after the last step too."),
     INTEGER_OR_NULL("grpo.max_val_samples", grpo.max_val_samples, "256", 1, BILLION, BILLION,
                     "Questions of one validation at most; null: all."),
     INTEGER_OR_NULL("grpo.val_batch_size", grpo.val_batch_size, "256", 1, BILLION, 0,
@@ -113,7 +113,7 @@ const Setting settings_table[] = {
                    "The run ends when this metric of a validation reaches the threshold."),
     REAL_OR_NULL("grpo.stop_at_validation_threshold", grpo.stop_at_validation_threshold, "null", (double)NAN,
                  "That threshold; both keys or neither."),
-    INTEGER("grpo.seed", grpo.seed, "42", 0, 9e18, "Seed of everything that is random."),
+    INTEGER("grpo.seed", run.seed, "42", 0, 9e18, "Seed of everything that is random."),
     BOOL("grpo.overlong_filtering", grpo.overlong_filtering, "false",
          "Leave samples cut off by a limit out of the loss; their rewards still count in the baseline."),
     REAL_OR_NULL("grpo.advantage_clip_low", adv_estimator.advantage_clip_low, "null", -(double)INFINITY,
@@ -185,6 +185,21 @@ const Setting settings_table[] = {
     ONLY("reward_penalties.penalize_unwanted_tokens", "false", "false", GYM),
     ONLY("reward_penalties.penalize_malformed_think_tag", "false", "false", GYM),
     IDLE_TREE("reward_penalties.token_ids", "null", GYM),
+
+    INTEGER("sft.max_num_epochs", run.max_num_epochs, "1", 1, BILLION, "Passes over the conversations at most."),
+    INTEGER("sft.max_num_steps", run.max_num_steps, "60", 1, BILLION, "Steps at most, over all epochs."),
+    INTEGER("sft.val_period", run.val_period, "10", -BILLION, BILLION, "Validate every so many steps; 0: never."),
+    INTEGER("sft.val_batches", sft.val_batches, "8", -BILLION, BILLION,
+            "Batches of a validation; 0 or less: all conversations that are held out."),
+    INTEGER("sft.val_global_batch_size", sft.val_global_batch_size, "32", 1, BILLION,
+            "Conversations of one of these batches."),
+    INTEGER("sft.val_micro_batch_size", sft.val_micro_batch_size, "1", 1, BILLION,
+            "Conversations walked together in validation, without packing and dynamic batching: memory, not results."),
+    BOOL("sft.val_at_start", run.val_at_start, "true", "Validate before the first step too."),
+    BOOL("sft.val_at_end", run.val_at_end, "false", "Validate after the last step too."),
+    INTEGER("sft.seed", run.seed, "42", 0, 9e18, "Seed of everything that is random."),
+    BOOL("sft.only_unmask_final", sft.only_unmask_final, "false",
+         "Loss falls on the last message alone, not on all of the assistant's."),
 
     REAL("loss_fn.reference_policy_kl_penalty", loss_fn.reference_policy_kl_penalty, "0.01", 0, 0,
          "Weight of the KL term towards the policy that training began with."),
@@ -258,6 +273,11 @@ const Setting settings_table[] = {
          "Each data set of data.train has an order and epochs of its own, and they take turns."),
     INTEGER_OR_NULL("data.num_prompts_per_dataloader", data.num_prompts_per_dataloader, "null", 1, 1e6, 0,
                     "Prompts of a turn, with data.use_multiple_dataloader; divides those of a rollout."),
+    BOOL("data.add_bos", data.add_bos, "true", "sft: the tokenizer's bos before a conversation that has none."),
+    BOOL("data.add_eos", data.add_eos, "true",
+         "sft: the tokenizer's eos behind a conversation that does not end in it."),
+    BOOL("data.add_generation_prompt", data.add_generation_prompt, "false",
+         "sft: no loss on the words with which the chat template begins an answer."),
     ONLY("data.custom_dataloader", NULL, "null", "A Python function that mixes data sets; here they take turns."),
     {.key = "data.train",
      .type = SETTING_DATASETS,
@@ -268,8 +288,18 @@ const Setting settings_table[] = {
     TEXT_OR_NULL("data.train.data_path", data.entry.data_path, "null", "ResponseDataset: a file or folder of rows."),
     TEXT_OR_NULL("data.train.split", data.entry.split, "null",
                  "Which file of a folder, or part of gsm8k; null: train, in data.validation test."),
-    TEXT("data.train.input_key", data.entry.input_key, "input", "Where a row has the question."),
-    TEXT("data.train.output_key", data.entry.output_key, "output", "Where a row has the right answer."),
+    TEXT_OR_NULL("data.train.input_key", data.entry.input_key, "null",
+                 "Where a row has the question; null: the data set's own key, of files input."),
+    TEXT_OR_NULL("data.train.output_key", data.entry.output_key, "null",
+                 "Where a row has the right answer; null: the data set's own key, of files output."),
+    TEXT_OR_NULL("data.train.chat_key", data.entry.chat_key, "null",
+                 "Where a row has a conversation; null: messages, where there is one."),
+    TEXT_OR_NULL("data.train.tool_key", data.entry.tool_key, "tools",
+                 "sft: where a row has the tools that the chat template is given."),
+    TEXT_OR_NULL("data.train.system_key", data.entry.system_key, "null", "Where a row has a system message."),
+    TEXT_OR_NULL("data.train.system_prompt", data.entry.system_prompt, "null",
+                 "The system message of rows that have none."),
+    IDLE("data.train.use_preserving_dataset", NULL, "rows are always handed on as they stand"),
     {.key = "data.train.split_validation_size",
      .type = SETTING_REAL,
      .offset = offsetof(Settings, data.entry.split_validation_size),
@@ -281,14 +311,17 @@ const Setting settings_table[] = {
              "data.validation, else 0."},
     INTEGER("data.train.seed", data.entry.seed, "${grpo.seed}", 0, 9e18, "Which questions are kept."),
     ONLY("data.train.subset", NULL, "null, main, default", "A part of a data set of the hub."),
-    ONLY("data.train.repeat", NULL, "1",
-         "Each question so many times; grpo.val_num_generations_per_prompt samples it so often."),
+    INTEGER("data.train.repeat", data.entry.repeat, "1", 1, BILLION,
+            "So many passes over the questions count as one; without split_validation_size."),
+    INTEGER_OR_NULL("data.train.max_samples", data.entry.max_samples, "null", 1, BILLION, 0,
+                    "Take so many of the rows; which ones data.train.seed decides."),
     ONLY("data.train.allowed_problem_types", NULL, "null", "Which questions of a video data set are taken."),
     IDLE("data.train.video_target_num_patches", NULL, "has a meaning with videos only"),
     IDLE("data.train.video_maintain_aspect_ratio", NULL, "has a meaning with videos only"),
     IDLE("data.train.download_dir", NULL, "`whet pull` fetches data into the cache"),
     ONLY("data.add_system_prompt", NULL, "false", "A system message of the environment's own."),
-    ONLY("data.train.extract_answer", NULL, "true", "gsm8k: the right answer is what stands behind ####."),
+    BOOL("data.train.extract_answer", data.entry.extract_answer, "true",
+         "gsm8k: the answer is what stands behind ####; false, with sft: all of it."),
     TEXT("data.train.env_name", data.entry.env_name, "${data.default.env_name}",
          "The reward: math, dapo, number, last_integer, english_multichoice, math_multi_reward, or one with "
          "env.<name>.command (docs/rewards.md)."),
@@ -296,8 +329,9 @@ const Setting settings_table[] = {
                  "A text with the slot {} for the question."),
     TEXT_OR_NULL("data.train.system_prompt_file", data.entry.system_prompt_file, "${data.default.system_prompt_file}",
                  "A text that is the system message."),
-    CHOICE("data.train.processor", data.entry.processor, "${data.default.processor}", "math_hf_data_processor, default",
-           "How a row becomes a prompt: question into prompt_file, chat template, ids."),
+    CHOICE("data.train.processor", data.entry.processor, "${data.default.processor}",
+           "math_hf_data_processor, sft_processor, default",
+           "How a row becomes ids: question into prompt_file, chat template; sft_processor with sft."),
     SHAPED("data.train.operations", SETTING_OPERATIONS, data.entry.arithmetic, "['+']", "arithmetic: of + - *."),
     SHAPED("data.train.left", SETTING_RANGE, data.entry.arithmetic.left_min, "[10,99]",
            "arithmetic: least and greatest left number."),
@@ -437,15 +471,41 @@ bool settings_table_nullable(const char *key) {
     return row && row->nullable;
 }
 
-Value *settings_table_defaults(Arena *arena) {
+Algorithm settings_table_algorithm(const Value *root) {
+    return value_get(root, settings_key_section(ALGORITHM_SFT)) ? ALGORITHM_SFT : ALGORITHM_GRPO;
+}
+
+const char *settings_table_fallback(const Setting *row, Algorithm algorithm) {
+    // Where NeMo-RL's sft.yaml differs from its grpo_math_1B.yaml.
+    static const char *const sft[][2] = {{"checkpointing.checkpoint_dir", "results/sft"},
+                                         {"checkpointing.metric_name", "'val:val_loss'"},
+                                         {"checkpointing.higher_is_better", "false"},
+                                         {"policy.train_global_batch_size", "32"},
+                                         {"policy.train_micro_batch_size", "1"},
+                                         {"policy.max_total_sequence_length", "1024"},
+                                         {"policy.sequence_packing.enabled", "false"},
+                                         {"policy.optimizer.kwargs.weight_decay", "0.1"},
+                                         {"policy.optimizer.kwargs.betas", "[0.9,0.98]"},
+                                         {"policy.optimizer.kwargs.eps", "1e-5"},
+                                         {"policy.scheduler", "null"},
+                                         {"data.train.seed", "${sft.seed}"},
+                                         {"data.default.processor", "sft_processor"}};
+    if (!row->fallback || !settings_key_serves(row->key, algorithm)) return NULL;
+    for (size_t i = 0; algorithm == ALGORITHM_SFT && i < sizeof sft / sizeof *sft; i++)
+        if (!strcmp(sft[i][0], row->key)) return sft[i][1];
+    return row->fallback;
+}
+
+Value *settings_table_defaults(Arena *arena, Algorithm algorithm) {
     static const Origin origin = {.place = SETTINGS_TABLE_DEFAULT};
     Value *root = value_container(arena, VALUE_MAP, origin);
     for (size_t i = 0; i < settings_table_count; i++) {
         const Setting *row = &settings_table[i];
-        if (!row->fallback) continue;
+        const char *fallback = settings_table_fallback(row, algorithm);
+        if (!fallback) continue;
         Value *at = root, *value;
         Error error;
-        CHECK(override_value(&value, arena, row->fallback, origin, &error), "%s: %s", row->key, error.text);
+        CHECK(override_value(&value, arena, fallback, origin, &error), "%s: %s", row->key, error.text);
         const char *rest = row->key;
         char part[256];
         for (;;) {

@@ -1,5 +1,6 @@
 // The settings table: one row for every key that a recipe may hold.
 #pragma once
+#include "config/settings_key.h"
 #include "config/value.h"
 
 #include <float.h>
@@ -60,4 +61,10 @@ bool settings_table_knows(const char *key); // a row or a group
 bool settings_table_idle(const char *key);  // a group of rows none of which is honoured
 const Setting *settings_table_open(const char *key); // the open row that the key lies below, or NULL
 bool settings_table_nullable(const char *key);
-Value *settings_table_defaults(Arena *arena); // the tree of all built-in defaults, interpolations unresolved
+
+// The algorithm of a recipe: SFT where it has that section.
+Algorithm settings_table_algorithm(const Value *root);
+// A row's built-in default for an algorithm, or NULL: none, or the key is not for it.
+const char *settings_table_fallback(const Setting *row, Algorithm algorithm);
+// The tree of all built-in defaults of an algorithm, interpolations unresolved.
+Value *settings_table_defaults(Arena *arena, Algorithm algorithm);

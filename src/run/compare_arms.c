@@ -173,14 +173,14 @@ static bool load_arm(Comparison *c, int value, int seed, const char *recipe, con
     all[count++] = arena_format(c->arena, "logger.log_dir=%s", arm->folder);
     all[count++] = arena_format(c->arena, "checkpointing.checkpoint_dir=%s", arm->folder);
     if (!settings_load(&arm->settings, c->arena, recipe, count, all, error)) return false;
-    arm->seed = arm->settings->grpo.seed;
+    arm->seed = arm->settings->run.seed;
     arm->value = explain_value(c->arena, arm->settings, c->key);
     return true;
 }
 
 // Validation before the first step and after the last.
 static bool check_validation(const CompareArm *arm, Error *error) {
-    const GrpoOptions *g = &arm->settings->grpo;
+    const RunOptions *g = &arm->settings->run;
     bool periodic = g->val_period > 0 && g->max_num_steps % g->val_period == 0 && g->max_num_steps >= g->val_start_at;
     if (!settings_validates(arm->settings))
         return error_set(error, "the recipe has no validation: nothing to compare by");
@@ -310,7 +310,7 @@ bool compare_arms_of_runs(Comparison *c, int count, char *const *folders, const 
         if (!run_record_open(&runs[i].record, folders[i], arena, error)) return false;
         runs[i].folder = runs[i].record.folder;
         runs[i].settings = runs[i].record.settings;
-        runs[i].seed = runs[i].settings->grpo.seed;
+        runs[i].seed = runs[i].settings->run.seed;
     }
     if (!c->key && !find_key(c, count, runs, error)) return false;
     for (int i = 0; i < count; i++) runs[i].value = explain_value(arena, runs[i].settings, c->key);
@@ -330,9 +330,9 @@ bool compare_arms_whole(const CompareArm *arm, Error *error) {
     int64_t last = r->validation_count ? r->validation_step[r->validation_count - 1] : -1;
     if (!r->validation_count || r->validation_step[0])
         return error_set(error, "%s has no validation before its first step", arm->folder);
-    if (!arm->ended && r->step_count < arm->settings->grpo.max_num_steps)
+    if (!arm->ended && r->step_count < arm->settings->run.max_num_steps)
         return error_set(error, "%s is incomplete: %lld of %lld steps", arm->folder, (long long)r->step_count,
-                         (long long)arm->settings->grpo.max_num_steps);
+                         (long long)arm->settings->run.max_num_steps);
     return (r->step_count > 0 && last == r->step_count) ||
            error_set(error, "%s is incomplete: no validation after its last step, %lld", arm->folder,
                      (long long)r->step_count);
@@ -342,7 +342,7 @@ bool compare_arms_whole(const CompareArm *arm, Error *error) {
 static bool is_there(CompareArm *arm, Arena *arena) {
     Error ignored;
     return run_record_is_run(arm->folder) && run_record_open(&arm->record, arm->folder, arena, &ignored) &&
-           arm->record.settings->grpo.max_num_steps == arm->settings->grpo.max_num_steps &&
+           arm->record.settings->run.max_num_steps == arm->settings->run.max_num_steps &&
            compare_arms_whole(arm, &ignored);
 }
 

@@ -15,12 +15,12 @@ static int64_t steps_left(const Progression *at, const Trainer *t) {
 
 static int64_t last_step(const Progression *at, const Trainer *t) {
     int64_t possible = at->step + steps_left(at, t);
-    return possible < t->settings->grpo.max_num_steps ? possible : t->settings->grpo.max_num_steps;
+    return possible < t->settings->run.max_num_steps ? possible : t->settings->run.max_num_steps;
 }
 
-static bool validation_due(const GrpoOptions *grpo, int64_t step, int64_t last) {
-    bool periodic = grpo->val_period > 0 && step % grpo->val_period == 0 && step >= grpo->val_start_at;
-    return periodic || (grpo->val_at_end && step == last);
+static bool validation_due(const RunOptions *run, int64_t step, int64_t last) {
+    bool periodic = run->val_period > 0 && step % run->val_period == 0 && step >= run->val_start_at;
+    return periodic || (run->val_at_end && step == last);
 }
 
 static bool checkpoint_due(const CheckpointOptions *options, int64_t step) {
@@ -89,7 +89,7 @@ bool course_begin(Course *course, Trainer *t, Error *error) {
 
 bool course_validate_first(Course *course, Trainer *t, Error *error) {
     Validation first = {0};
-    if (course->at.step > 0 || !t->settings->grpo.val_at_start) return true;
+    if (course->at.step > 0 || !t->settings->run.val_at_start) return true;
     return validate_policy(&first, t, 0, error) && step_log_validation(&first, 0, t, error);
 }
 
@@ -111,8 +111,8 @@ StepReport course_begin_step(Course *course, Trainer *t) {
                         .lr = optimizer_learning_rate(&s->scheduler, s->optimizer.lr, at->step)};
 }
 
-void course_leave_step(Course *course, const Trainer *t) {
-    course->at.exhausted = course->over = !t->stop;
+void course_leave_step(Course *course, Trainer *t) {
+    course->at.exhausted = course->over = !trainer_asked(t);
 }
 
 static void count_step(Progression *at, const StepReport *report) {
@@ -127,7 +127,7 @@ bool course_finish_step(Course *course, StepReport *report, Trainer *t, Error *e
     Progression *at = &course->at;
     count_step(at, report);
     int64_t last = steps_left(at, t) < 1 ? at->step : report->last_step;
-    if (validation_due(&s->grpo, at->step, last) && !validate_policy(&report->validation, t, at->step, error))
+    if (validation_due(&s->run, at->step, last) && !validate_policy(&report->validation, t, at->step, error))
         return false;
     report->times.total = log_seconds() - course->started;
     at->seconds += report->times.total;
@@ -160,10 +160,10 @@ static bool finish_early(Progression *at, Trainer *t, Error *error) {
     const Settings *s = t->settings;
     Validation validation = {0};
     t->committed = true;
-    log_warn("the questions are over before step %lld is full; grpo.max_num_epochs: %lld", (long long)at->step + 1,
-             (long long)s->grpo.max_num_epochs);
+    log_warn("the questions are over before step %lld is full; %s.max_num_epochs: %lld", (long long)at->step + 1,
+             settings_key_section(s->algorithm), (long long)s->run.max_num_epochs);
     if (!at->info) return true;
-    if (s->grpo.val_at_end && !validation_due(&s->grpo, at->step, -1)) {
+    if (s->run.val_at_end && !validation_due(&s->run, at->step, -1)) {
         if (!validate_policy(&validation, t, at->step, error) || !step_log_validation(&validation, at->step, t, error))
             return false;
         progression_validated(at, &validation, t);

@@ -29,7 +29,7 @@ StepReport course_begin_step(Course *course, Trainer *trainer);
 bool course_finish_step(Course *course, StepReport *report, Trainer *trainer, Error *error);
 
 // The step was not made: a signal came, or the questions ended within it.
-void course_leave_step(Course *course, const Trainer *trainer);
+void course_leave_step(Course *course, Trainer *trainer);
 
 // What is kept of a run that ended between steps.
 bool course_end(Course *course, Trainer *trainer, Error *error);

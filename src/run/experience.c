@@ -21,7 +21,7 @@ static bool rollout(Experience *e, Samples *samples, bool *complete, Trainer *t,
                     Arena *arena, Error *error) {
     const GrpoOptions *grpo = &t->settings->grpo;
     EngineRequest *requests;
-    EngineRun run = {.seed = (uint64_t)grpo->seed, .purpose = RNG_SAMPLE_TOKEN, .step = (uint32_t)step};
+    EngineRun run = {.seed = (uint64_t)t->settings->run.seed, .purpose = RNG_SAMPLE_TOKEN, .step = (uint32_t)step};
     double started = log_seconds();
     MemoryPhase before = ledger_enter(&t->ops.device.ledger, PHASE_ROLLOUT);
     int64_t batch = t->task.prompts_per_batch;

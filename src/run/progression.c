@@ -35,16 +35,18 @@ static double stop_metric(const json_t *info, const Settings *settings) {
     return json_is_number(value) ? json_number_value(value) : (double)NAN;
 }
 
-// What retention and early stopping compare, as far as the report has it. Without samples it tells of a validation only.
+// What retention and early stopping compare, as far as the report has it.
 static void note_metrics(Progression *at, const StepReport *report, const Trainer *t) {
-    const char *const names[] = {"val:accuracy", "val:pass_k", "val:avg_length", "train:reward",
-                                 t->settings->checkpointing.metric_name};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const char *const names[ALGORITHM_COUNT][5] = {
+        [ALGORITHM_GRPO] = {"val:accuracy", "val:pass_k", "val:avg_length", "train:reward"},
+        [ALGORITHM_SFT] = {"val:val_loss", "train:loss"}};
+    for (int i = 0; i < 6; i++) {
         Error ignored; // grpo_train has checked the recipe's name; a single sample of each question has no pass_k
         double value;
-        if (!names[i] || (!report->samples->count && strncmp(names[i], "val:", 4))) continue;
-        if (step_log_metric(&value, names[i], report, t, &ignored) && !isnan(value))
-            json_object_set_new(at->info, names[i], jsonio_real(value));
+        const char *name = i < 5 ? names[t->settings->algorithm][i] : t->settings->checkpointing.metric_name;
+        if (!name || (!report->step && strncmp(name, "val:", 4))) continue;
+        if (step_log_metric(&value, name, report, t, &ignored) && !isnan(value))
+            json_object_set_new(at->info, name, jsonio_real(value));
     }
     at->stop_metric = stop_metric(at->info, t->settings);
 }

@@ -22,7 +22,8 @@ typedef struct AnswerStats {
 } AnswerStats;
 
 static AnswerStats answer_stats(const StepReport *report) {
-    const Samples *s = report->samples;
+    static const Samples none;
+    const Samples *s = report->samples ? report->samples : &none;
     AnswerStats a = {.advantage_min = INFINITY, .advantage_max = -INFINITY, .shortest = INFINITY};
     for (int64_t b = 0; b < s->count; b++) {
         double reward = (double)s->reward[b], length = (double)(s->offset[b + 1] - s->offset[b] - s->prompt_length[b]);
@@ -137,6 +138,30 @@ static void put_times(json_t *line, const StepReport *r, const AnswerStats *a, d
     put(line, "performance/samples_per_sec", B / t->total);
 }
 
+// Of supervised fine-tuning, names as NeMo-RL has them.
+static void put_conversations(json_t *line, const StepReport *r) {
+    const UpdateResult *u = &r->update;
+    const StepTimes *times = &r->times;
+    double tokens = (double)r->tokens, conversations = (double)r->consumed_samples;
+    put(line, "train/loss", u->metrics.loss);
+    put(line, "train/grad_norm", u->grad_norm);
+    put(line, "train/global_valid_seqs", u->global_valid_seqs);
+    put(line, "train/global_valid_toks", u->global_valid_toks);
+    put(line, "train/num_unmasked_tokens", u->global_valid_toks);
+    put(line, "train/num_valid_samples", u->metrics.num_valid_samples);
+    put(line, "train/num_mask_sample_filtered", (double)r->left_out);
+    put(line, "train/total_num_tokens", tokens);
+    put(line, "train/output_overflows", (double)u->overflow.count);
+    put(line, "train/nonfinite_gradients", (double)u->nonfinite_gradients);
+    put(line, "timing/train/total_step_time", times->total);
+    put(line, "timing/train/data_processing", times->data);
+    put(line, "timing/train/policy_training", times->training);
+    put(line, "timing/train/valid_tokens_per_sec_per_gpu", u->global_valid_toks / times->total);
+    put(line, "performance/policy_training_tokens_per_sec", tokens / times->training);
+    put(line, "performance/tokens_per_sec", tokens / times->total);
+    put(line, "performance/samples_per_sec", conversations / times->total);
+}
+
 static void put_memory(json_t *line, const MemorySeen *seen) {
     char name[64];
     put(line, "memory/peak_memory_allocated_mb", (double)seen->peak.total / 1048576);
@@ -169,21 +194,30 @@ static void put_left(StrBuf *text, double seconds) {
         strbuf_format(text, "  left %dh%02dm", (int)left / 3600, (int)left / 60 % 60);
 }
 
-static void print_line(const StepReport *r, const AnswerStats *a, const MemorySeen *seen, double seconds_left) {
+static void put_rewarded(StrBuf *text, const StepReport *r, const AnswerStats *a) {
     double B = (double)r->samples->count;
     const LossMetrics *m = &r->update.metrics;
+    strbuf_format(text, "  reward %.3f  loss %+.4f  kl %.4f  entropy %.2f  grad %.2f  lr %.1e", r->collected.reward,
+                  m->loss, m->kl_penalty, m->approx_entropy, r->update.grad_norm, r->lr);
+    strbuf_format(text, "  length %.1f  cut %.0f%%  mismatch %g  gen %.0f train %.0f tok/s", a->answer_tokens / B,
+                  100 * a->truncated / B, r->max_abs_logprob_error,
+                  (double)r->collected.rollout.answer_tokens / r->collected.generation_seconds,
+                  a->tokens / r->times.training);
+}
+
+static void print_line(const StepReport *r, const AnswerStats *a, const MemorySeen *seen, double seconds_left) {
     StrBuf text = {0};
     int width = snprintf(NULL, 0, "%lld", (long long)r->last_step);
-    strbuf_format(&text, "step %*lld/%lld  reward %.3f  loss %+.4f  kl %.4f  entropy %.2f  grad %.2f  lr %.1e", width,
-                  (long long)r->step, (long long)r->last_step, r->collected.reward, m->loss, m->kl_penalty,
-                  m->approx_entropy, r->update.grad_norm, r->lr);
-    strbuf_format(&text, "  length %.1f  cut %.0f%%  mismatch %g", a->answer_tokens / B, 100 * a->truncated / B,
-                  r->max_abs_logprob_error);
-    strbuf_format(&text, "  gen %.0f train %.0f tok/s  %.1f s  peak %.2f GiB",
-                  (double)r->collected.rollout.answer_tokens / r->collected.generation_seconds,
-                  a->tokens / r->times.training, r->times.total, (double)seen->peak.total / 0x1p30);
+    strbuf_format(&text, "step %*lld/%lld", width, (long long)r->step, (long long)r->last_step);
+    if (r->samples)
+        put_rewarded(&text, r, a);
+    else
+        strbuf_format(&text, "  loss %.4f  grad %.2f  lr %.1e  tokens %.0f of %lld  train %.0f tok/s",
+                      r->update.metrics.loss, r->update.grad_norm, r->lr, r->update.global_valid_toks,
+                      (long long)r->tokens, (double)r->tokens / r->times.training);
+    strbuf_format(&text, "  %.1f s  peak %.2f GiB", r->times.total, (double)seen->peak.total / 0x1p30);
     put_left(&text, seconds_left);
-    if (r->collected.groups.equal == r->collected.groups.groups)
+    if (r->samples && r->collected.groups.equal == r->collected.groups.groups)
         strbuf_puts(&text, "  (equal rewards in every group: nothing to learn)");
     log_info("%s", text.text);
     strbuf_close(&text);
@@ -193,23 +227,31 @@ static void print_line(const StepReport *r, const AnswerStats *a, const MemorySe
 static json_t *step_metrics(const StepReport *r, const AnswerStats *a, const Trainer *t) {
     json_t *line = json_object();
     json_object_set_new(line, "step", json_integer(r->step));
-    put_rollout(line, r, a, t->settings->grpo.use_dynamic_sampling);
-    put_engine(line, &r->collected.rollout);
     put(line, "train/lr", r->lr);
-    put(line, "train/max_abs_logprob_error", r->max_abs_logprob_error);
-    put_losses(line, &r->update, &t->settings->loss_fn);
-    put_times(line, r, a, (double)r->samples->count);
+    if (t->settings->algorithm == ALGORITHM_SFT) {
+        put_conversations(line, r);
+    } else {
+        put_rollout(line, r, a, t->settings->grpo.use_dynamic_sampling);
+        put_engine(line, &r->collected.rollout);
+        put(line, "train/max_abs_logprob_error", r->max_abs_logprob_error);
+        put_losses(line, &r->update, &t->settings->loss_fn);
+        put_times(line, r, a, (double)r->samples->count);
+    }
     return line;
 }
 
 static json_t *validation_metrics(const Validation *v, int64_t step, const Trainer *t) {
     json_t *line = json_object();
     json_object_set_new(line, "step", json_integer(step));
+    put(line, "timing/validation/total_validation_time", v->seconds);
+    if (t->settings->algorithm == ALGORITHM_SFT) {
+        put(line, "validation/val_loss", v->loss);
+        return line;
+    }
     put(line, "validation/accuracy", v->accuracy);
     if (t->settings->grpo.val_num_generations_per_prompt > 1) put(line, "validation/pass_k", v->pass_k);
     put(line, "validation/avg_length", v->avg_length);
     put(line, "validation/unscored_samples", (double)v->unscored);
-    put(line, "timing/validation/total_validation_time", v->seconds);
     return line;
 }
 
@@ -283,6 +325,14 @@ bool step_log_validation(const Validation *v, int64_t step, const Trainer *t, Er
     json_t *line = validation_metrics(v, step, t);
     bool good = !trainer_writes(t) || append(line, step, t, error);
     json_decref(line);
+    if (t->settings->algorithm == ALGORITHM_SFT) {
+        log_info(
+            "  validation at step %lld: loss %.4f of %lld tokens in %lld held-out conversations, %lld of them left "
+            "out as too long, %.1f s",
+            (long long)step, v->loss, (long long)v->tokens, (long long)v->questions, (long long)v->unscored,
+            v->seconds);
+        return good;
+    }
     char pass[64] = "";
     long long k = t->settings->grpo.val_num_generations_per_prompt;
     if (k > 1) snprintf(pass, sizeof pass, " (pass@%lld %.4f)", k, v->pass_k);
@@ -344,7 +394,7 @@ static json_t *sample_line(const StepReport *r, int64_t b, const Trainer *t) {
 }
 
 bool step_log_samples(const StepReport *r, const Trainer *t, Error *error) {
-    if (!trainer_writes(t)) return true;
+    if (!r->samples || !trainer_writes(t)) return true;
     Arena arena = {0};
     StrBuf lines = {0};
     for (int64_t b = 0; b < r->samples->count; b++) {

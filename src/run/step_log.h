@@ -10,14 +10,15 @@
 
 // Seconds of the phases of a step. A checkpoint is written when all else is, its time is told on the console only.
 typedef struct StepTimes {
-    double total, refit, logprob, advantage, training;
+    double total, data, refit, logprob, advantage, training;
 } StepTimes;
 
 typedef struct StepReport {
-    int64_t step, last_step;
+    int64_t step, last_step;  // 0: no step, only a validation
     int64_t position;         // the next training question
     int64_t consumed_samples; // of this step, also those that it left out
-    const Samples *samples;
+    int64_t tokens, left_out; // SFT: of the step's conversations; how many of these were too long
+    const Samples *samples;   // NULL with sft
     const float *sample_mask; // [B] 0: left out of the loss
     const float *baseline;    // [B] what the advantages were measured from
     UpdateResult update;      // of all optimizer steps of this rollout (update_average)

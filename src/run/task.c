@@ -59,8 +59,12 @@ static bool check_gold(const TaskSource *source, Error *error) {
 static bool open_source(Task *task, const Settings *settings, const DatasetOptions *options, Error *error) {
     TaskSource *source = &task->sources[task->source_count++];
     source->data.options = options;
+    if (settings->algorithm == ALGORITHM_SFT)
+        return dataset_open(&source->data, options, DATASET_LEARNED, &task->arena, error);
     return find_reward(task, source, settings, options->env_name, error) &&
-           dataset_open(&source->data, options, source->command < 0, &task->arena, error) && check_gold(source, error);
+           dataset_open(&source->data, options, source->command < 0 ? DATASET_COMPARED : DATASET_ASKED, &task->arena,
+                        error) &&
+           check_gold(source, error);
 }
 
 static void add_stretch(TaskQuestions *questions, const Task *task, int source, DatasetPart part) {
@@ -106,8 +110,8 @@ bool task_open(Task *task, const Settings *settings, const LoadedModel *model, b
     *task = (Task){.model = model,
                    .scores = scores,
                    .shuffle = data->shuffle,
-                   .seed = (uint64_t)settings->grpo.seed,
-                   .epochs = settings->grpo.max_num_epochs,
+                   .seed = (uint64_t)settings->run.seed,
+                   .epochs = settings->run.max_num_epochs,
                    .prompts_per_turn = data->use_multiple_dataloader ? data->num_prompts_per_dataloader : 0,
                    .prompts_per_batch = settings_prompts_per_batch(settings)};
     if (!open_sources(task, settings, error)) return false;
@@ -116,6 +120,14 @@ bool task_open(Task *task, const Settings *settings, const LoadedModel *model, b
     if (count > INT32_MAX || task->validation.count > INT32_MAX)
         return error_set(error, "data.train: %lld questions, data.validation %lld; at most %d can be numbered",
                          (long long)count, (long long)task->validation.count, INT32_MAX);
+    if (settings->algorithm == ALGORITHM_SFT) {
+        // NeMo-RL's sft_processor leaves out a conversation of that length too.
+        int64_t longest = data->max_input_seq_length - 1, positions = settings->policy.max_total_sequence_length;
+        task->max_prompt_length = longest < positions ? longest : positions;
+        return task->prompts_per_batch <= count ||
+               error_set(error, "policy.train_global_batch_size: %lld, but data.train has only %lld conversations",
+                         (long long)task->prompts_per_batch, (long long)count);
+    }
     if (task->prompts_per_batch > count)
         return error_set(error, "grpo.num_prompts_per_step: %lld%s, but data.train has only %lld questions",
                          (long long)task->prompts_per_batch,
@@ -148,8 +160,8 @@ static const TaskStretch *stretch_of(const Task *task, bool held_out, int64_t in
     return &questions->stretches[i];
 }
 
-static bool open_question(DatasetQuestion *q, const Task *task, bool held_out, int64_t index, Arena *arena,
-                          Error *error) {
+bool task_open_question(DatasetQuestion *q, const Task *task, bool held_out, int64_t index, Arena *arena,
+                        Error *error) {
     const TaskStretch *stretch = stretch_of(task, held_out, index);
     return dataset_question(q, &task->sources[stretch->source].data, stretch->part, index - stretch->first, arena,
                             error);
@@ -158,7 +170,7 @@ static bool open_question(DatasetQuestion *q, const Task *task, bool held_out, i
 const char *task_question(const Task *task, bool held_out, int64_t index, Arena *arena) {
     DatasetQuestion q = {0};
     Error error;
-    bool good = open_question(&q, task, held_out, index, arena, &error);
+    bool good = task_open_question(&q, task, held_out, index, arena, &error);
     const char *text = good ? q.prompt : arena_string(arena, error.text);
     dataset_question_close(&q);
     return text;
@@ -169,7 +181,7 @@ json_t *task_messages(const Task *task, bool held_out, int64_t index, const char
     DatasetQuestion q = {0};
     Error error;
     json_t *messages = json_array();
-    if (open_question(&q, task, held_out, index, &arena, &error))
+    if (task_open_question(&q, task, held_out, index, &arena, &error))
         json_array_extend(messages, q.messages);
     else
         log_warn("%s", error.text);
@@ -182,7 +194,7 @@ json_t *task_messages(const Task *task, bool held_out, int64_t index, const char
 static bool question_ids(const Task *task, TokenList *ids, bool held_out, int64_t index, Error *error) {
     Arena arena = {0};
     DatasetQuestion q = {0};
-    bool good = open_question(&q, task, held_out, index, &arena, error) &&
+    bool good = task_open_question(&q, task, held_out, index, &arena, error) &&
                 (loaded_model_chat_ids(task->model, ids, q.messages, true, error) ||
                  error_prefix(error, "the question '%.100s': ", q.prompt));
     if (good && !ids->count) good = error_set(error, "the question '%.100s' has no tokens", q.prompt);
@@ -307,7 +319,7 @@ static bool open_questions(Scoring *s, Error *error) {
             continue;
         }
         s->question[b] = s->question_count++;
-        if (!open_question(&s->questions[s->question[b]], s->task, s->held_out, index, s->arena, error) ||
+        if (!task_open_question(&s->questions[s->question[b]], s->task, s->held_out, index, s->arena, error) ||
             !was_cut(s, b, &s->cut[b], error))
             return false;
     }

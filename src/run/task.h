@@ -35,13 +35,14 @@ typedef struct Task {
     RewardCommand **commands;
     TaskQuestions train, validation;       // validation: the held-out parts of data.train, then data.validation
     int64_t train_count, validation_count; // of questions
-    int64_t prompts_per_batch;             // of one rollout: num_prompts_per_step · batch_multiplier, rounded down
+    int64_t prompts_per_batch;             // of one rollout: num_prompts_per_step · batch_multiplier, rounded down; of
+                                           // supervised fine-tuning the conversations of a step
     int64_t prompts_per_turn;              // data.num_prompts_per_dataloader; 0: one order for all data sets
     bool shuffle;                          // data.shuffle: an order of its own for each epoch, by
     uint64_t seed;                         // grpo.seed
     int64_t epochs;                        // grpo.max_num_epochs
-    int64_t max_prompt_length;             // the longest prompt that the recipe leaves room for
-    char data_digest[DIGEST_HEX];          // of all questions and what is held out of them
+    int64_t max_prompt_length;    // the longest prompt, or conversation to learn from, that the recipe leaves room for
+    char data_digest[DIGEST_HEX]; // of all questions and what is held out of them
 } Task;
 
 // Opens data sets and, where the task scores, starts the rewards' commands, whose standard error goes to log_dir/reward_<name>.log.
@@ -63,6 +64,10 @@ bool task_train_requests(const Task *task, EngineRequest **requests, int64_t pos
 // Validation questions first..first+count-1.
 bool task_validation_requests(const Task *task, EngineRequest **requests, int64_t first, int64_t count, int32_t samples,
                               Arena *arena, Error *error);
+
+// A question, or a conversation to learn from, as its data set gives it; the caller closes it.
+bool task_open_question(DatasetQuestion *question, const Task *task, bool held_out, int64_t index, Arena *arena,
+                        Error *error);
 
 // What the model is asked last, as text, in the arena.
 const char *task_question(const Task *task, bool held_out, int64_t index, Arena *arena);

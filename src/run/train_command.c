@@ -6,6 +6,7 @@
 #include "config/explain.h"
 #include "run/environment.h"
 #include "run/grpo.h"
+#include "run/sft.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -53,7 +54,7 @@ bool train_command_train(const Settings *settings, Comm *world, int *stop, Error
         good = comm_agree(world, written, error);
     }
     if (good) stop_signal_catch(); // until here nothing would be lost
-    good = good && grpo_train(&trainer, error);
+    good = good && (settings->algorithm == ALGORITHM_SFT ? sft_train : grpo_train)(&trainer, error);
     *stop = trainer.stopped ? trainer.stop : 0;
     trainer_close(&trainer);
     for (int i = 0; i < 2; i++) file_unlock(&locks[i]);

@@ -26,7 +26,8 @@ static bool open_policies(Trainer *t, Error *error) {
         return error_set(error, "policy.max_total_sequence_length: %lld, but the model was made for %lld positions",
                          (long long)positions, (long long)architecture->max_positions);
     int64_t rows = int64_larger(s->generation.prefill_chunk, engine_options(s).max_sequences);
-    t->has_reference = loss_needs_reference(&s->loss_fn) || advantage_needs_reference(&s->adv_estimator, &s->loss_fn);
+    t->has_reference = s->algorithm == ALGORITHM_GRPO &&
+                       (loss_needs_reference(&s->loss_fn) || advantage_needs_reference(&s->adv_estimator, &s->loss_fn));
     shard_open(&t->shards, &t->ops, t->model.parameters);
     walk_open(&t->walk, &t->ops, architecture, &t->shards,
               (WalkOptions){.policy = dtypes,
@@ -65,8 +66,9 @@ bool trainer_open_ranks(Trainer *t, const Settings *settings, Comm *world, Error
         return false;
     GenerationOptions options = engine_options(settings);
     bool good = open_policies(t, error) &&
-                engine_open(&t->engine, &t->rollout, &options,
-                            (EngineStops){t->model.tokenizer, t->model.stop_ids, t->model.stop_count}, error);
+                (settings->algorithm == ALGORITHM_SFT ||
+                 engine_open(&t->engine, &t->rollout, &options,
+                             (EngineStops){t->model.tokenizer, t->model.stop_ids, t->model.stop_count}, error));
     return comm_agree(world, good, error);
 }
 
@@ -90,7 +92,7 @@ void trainer_close(Trainer *t) {
 }
 
 void trainer_rest(Trainer *t) {
-    engine_rest(t->engine);
+    if (t->engine) engine_rest(t->engine);
     resident_drop_weights(&t->rollout);
     resident_drop_scratch(&t->rollout);
 }

@@ -19,7 +19,7 @@ typedef struct Trainer {
     Resident rollout;   // the policy as the engine reads it; loaded anew by trainer_refit
     Resident reference; // the initial policy; opened when a KL penalty reads it
     bool has_reference;
-    Engine *engine;
+    Engine *engine; // NULL with sft
     Task task;
     char model_digest[33];
     Tensorboard board; // closed unless logger.tensorboard_enabled

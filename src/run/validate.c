@@ -4,6 +4,7 @@
 #include "base/int64.h"
 #include "base/jsonio.h"
 #include "base/log.h"
+#include "run/supervision.h"
 
 #include <math.h>
 
@@ -56,7 +57,7 @@ static bool ask(Tally *tally, StrBuf *lines, bool *complete, Trainer *t, int64_t
     int64_t k = s->grpo.val_num_generations_per_prompt;
     EngineRequest *requests;
     Samples samples;
-    EngineRun run = {.seed = (uint64_t)s->grpo.seed, .purpose = RNG_VALIDATE_TOKEN};
+    EngineRun run = {.seed = (uint64_t)s->run.seed, .purpose = RNG_VALIDATE_TOKEN};
     if (!task_validation_requests(&t->task, &requests, first, count, (int32_t)k, arena, error) ||
         !trainer_rollout(t, &samples, complete, arena, requests, count, &s->val_generation, run, "validating", error))
         return false;
@@ -70,7 +71,7 @@ static bool ask(Tally *tally, StrBuf *lines, bool *complete, Trainer *t, int64_t
     return true;
 }
 
-bool validate_policy(Validation *validation, Trainer *t, int64_t step, Error *error) {
+static bool validate_answers(Validation *validation, Trainer *t, int64_t step, Error *error) {
     const GrpoOptions *grpo = &t->settings->grpo;
     int64_t total = int64_smaller(grpo->max_val_samples, t->task.validation_count);
     double started = log_seconds();
@@ -101,4 +102,45 @@ bool validate_policy(Validation *validation, Trainer *t, int64_t step, Error *er
     strbuf_close(&lines);
     arena_close(&arena);
     return good;
+}
+
+static bool validate_conversations(Validation *validation, Trainer *t, Error *error) {
+    const SftOptions *sft = &t->settings->sft;
+    int64_t total = t->task.validation_count, size = sft->val_global_batch_size, tokens = 0, left_out = 0;
+    if (sft->val_batches > 0 && sft->val_batches < total) total = int64_smaller(total, sft->val_batches * size);
+    double started = log_seconds(), loss = 0;
+    Arena arena = {0};
+    Supervision supervision;
+    bool good = true, complete = true;
+    trainer_refit(t);
+    MemoryPhase before = ledger_enter(&t->ops.device.ledger, PHASE_VALIDATE);
+    Progress progress;
+    progress_begin(&progress, "validating", total);
+    for (int64_t first = 0; good && complete && first < total; first += size) {
+        int64_t count = int64_smaller(total - first, size);
+        good = supervision_read(&supervision, t, true, first, count, &arena, error) &&
+               supervision_measure(&loss, &tokens, t, &supervision.batch, &arena, error);
+        left_out += supervision.left_out;
+        progress_update(&progress, first + count);
+        arena_reset(&arena);
+        complete = !trainer_stops(t);
+    }
+    progress_end(&progress);
+    trainer_rest(t);
+    ledger_enter(&t->ops.device.ledger, before);
+    arena_close(&arena);
+    if (good && complete)
+        *validation = (Validation){.done = true,
+                                   .loss = mean(loss, tokens),
+                                   .seconds = log_seconds() - started,
+                                   .questions = total,
+                                   .samples = total,
+                                   .unscored = left_out,
+                                   .tokens = tokens};
+    return good;
+}
+
+bool validate_policy(Validation *validation, Trainer *t, int64_t step, Error *error) {
+    return t->settings->algorithm == ALGORITHM_SFT ? validate_conversations(validation, t, error)
+                                                   : validate_answers(validation, t, step, error);
 }

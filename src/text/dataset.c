@@ -6,6 +6,7 @@
 #include "text/answer_span.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 // ---- where it lies
@@ -23,15 +24,22 @@ static bool is_gsm8k(const char *name) {
 
 // Data sets that NeMo-RL's recipes name: the keys of their rows, which lie in the cache as SPLIT.jsonl.
 typedef struct NamedRows {
-    const char *name, *published, *question, *answer;
+    const char *name, *published, *question, *answer; // without question: conversations
+    const char *system;                               // key of the system message, or NULL
 } NamedRows;
 
 static const NamedRows named_rows[] = {
-    {"OpenMathInstruct-2", "nvidia/OpenMathInstruct-2", "problem", "expected_answer"},
-    {"DeepScaler", "agentica-org/DeepScaleR-Preview-Dataset", "problem", "answer"},
-    {"DAPOMath17K", "BytedTsinghua-SIA/DAPO-Math-17k", "prompt", "answer"},
-    {"DAPOMathAIME2024", "BytedTsinghua-SIA/AIME-2024", "prompt", "answer"},
-    {"AIME2024", "HuggingFaceH4/aime_2024", "problem", "answer"},
+    {"OpenMathInstruct-2", "nvidia/OpenMathInstruct-2", "problem", "expected_answer", NULL},
+    {"OpenR1-Math-220k", "open-r1/OpenR1-Math-220k", "problem", "answer", NULL},
+    {"DeepScaler", "agentica-org/DeepScaleR-Preview-Dataset", "problem", "answer", NULL},
+    {"DAPOMath17K", "BytedTsinghua-SIA/DAPO-Math-17k", "prompt.0.content", "reward_model.ground_truth", NULL},
+    {"DAPOMathAIME2024", "BytedTsinghua-SIA/AIME-2024", "prompt.0.content", "reward_model.ground_truth", NULL},
+    {"AIME2024", "HuggingFaceH4/aime_2024", "problem", "answer", NULL},
+    {"AIME2025", "opencompass/AIME2025", "question", "answer", NULL},
+    {"AIME2026", "MathArena/aime_2026", "problem", "answer", NULL},
+    {"squad", "rajpurkar/squad", "question", "answers.text.0", "context"},
+    {"tulu3_sft_mixture", "allenai/tulu-3-sft-mixture", NULL, NULL, NULL},
+    {"Nemotron-Cascade-2-SFT-Math", "nvidia/Nemotron-Cascade-2-SFT-Data", NULL, NULL, NULL},
 };
 
 static const NamedRows *find_named(const char *name) {
@@ -40,22 +48,28 @@ static const NamedRows *find_named(const char *name) {
     return NULL;
 }
 
+// The names that take a data_path.
+static bool takes_path(const char *name) {
+    static const char *const names[] = {"ResponseDataset", "openai_format"};
+    return is_one_of(name, names, 2);
+}
+
 static bool is_path(const char *name) {
     return *name == '/' || *name == '.' || *name == '~' || file_exists(name) ||
-           (records_format(NULL, name) && strcmp(name, "ResponseDataset"));
+           (records_format(NULL, name) && !takes_path(name));
 }
 
 bool dataset_check_name(const DatasetOptions *options, Error *error) {
-    static const char *const names[] = {"arithmetic", "gsm8k", "GSM8K", "openai/gsm8k", "ResponseDataset"};
+    static const char *const names[] = {"arithmetic",   "gsm8k",           "GSM8K",
+                                        "openai/gsm8k", "ResponseDataset", "openai_format"};
     const char *name = options->dataset_name, *key = options->key;
-    bool response = !strcmp(name, "ResponseDataset");
-    if (response && !options->data_path)
-        return error_set(error, "%s.data_path: ResponseDataset needs one, a file or a folder", key);
-    if (!response && options->data_path)
+    if (takes_path(name) && !options->data_path)
+        return error_set(error, "%s.data_path: %s needs one, a file or a folder", key, name);
+    if (!takes_path(name) && options->data_path)
         return error_set(error, "%s.data_path: '%s' belongs to dataset_name ResponseDataset, not to '%s'", key,
                          options->data_path, name);
-    if (is_one_of(name, names, 5) || find_named(name) || is_path(name)) return true;
-    const char *near = strbuf_nearest(name, names, 5);
+    if (is_one_of(name, names, 6) || find_named(name) || is_path(name)) return true;
+    const char *near = strbuf_nearest(name, names, 6);
     return error_set(error,
                      "%s.dataset_name: '%s' is not here%s%s%s; there are arithmetic, gsm8k, and any file or folder of "
                      "JSON lines, JSON, CSV or text: dataset_name: FILE with input_key and output_key",
@@ -82,8 +96,9 @@ static bool find_named_rows(const char **path, const DatasetOptions *options, Ar
     if (!cache_folder_data(&folder, rows->name, arena, error)) return false;
     *path = arena_format(arena, "%s/%s.jsonl", folder, options->split ? options->split : "train");
     return file_exists(*path) ||
-           error_set(error, "%s.dataset_name: %s is not there; its rows are those of %s, as JSON lines with %s and %s",
-                     options->key, *path, rows->published, rows->question, rows->answer);
+           error_set(error, "%s.dataset_name: %s is not there; its rows are those of %s, as JSON lines with %s%s%s",
+                     options->key, *path, rows->published, rows->question ? rows->question : "messages",
+                     rows->question ? " and " : "", rows->question ? rows->answer : "");
 }
 
 static bool find_in_folder(const char **path, const DatasetOptions *options, Arena *arena, Error *error) {
@@ -102,7 +117,7 @@ static bool find_in_folder(const char **path, const DatasetOptions *options, Are
 }
 
 static bool find_file(const char **path, const DatasetOptions *options, Arena *arena, Error *error) {
-    bool response = !strcmp(options->dataset_name, "ResponseDataset");
+    bool response = takes_path(options->dataset_name);
     const char *given = response ? options->data_path : options->dataset_name;
     *path = cache_folder_expand(given, arena);
     if (!file_exists(*path))
@@ -131,7 +146,8 @@ static bool read_gold(const char **gold, const Dataset *dataset, const json_t *v
     if (!value || json_is_null(value)) return true;
     if (json_is_string(value)) {
         const char *text = json_string_value(value);
-        *gold = dataset->gsm8k ? gold_of_solution(text, arena) : arena_string(arena, text);
+        bool behind = dataset->gsm8k && dataset->options->extract_answer;
+        *gold = behind ? gold_of_solution(text, arena) : arena_string(arena, text);
         return true;
     }
     if (!json_is_number(value)) return error_set(error, "\"%s\" is neither a text nor a number", key);
@@ -158,50 +174,138 @@ static json_t *message(const char *role, const char *content) {
     return json_pack("{s:s, s:s}", "role", role, "content", content);
 }
 
+// The number that a part of a path is, or -1.
+static int64_t index_of(const char *part) {
+    int64_t index = 0;
+    for (const char *at = part; *at; at++) {
+        if (*at < '0' || *at > '9' || index > 1000000) return -1;
+        index = 10 * index + (*at - '0');
+    }
+    return *part ? index : -1;
+}
+
+// What stands under a key, or where "prompt.0.content" leads: part by part, into lists by number. NULL: nothing.
+static const json_t *find_value(const json_t *row, const char *key) {
+    const json_t *value = json_object_get(row, key);
+    char part[64];
+    for (const char *at = key; !value && row && strlen(at) < sizeof part;) {
+        size_t length = strcspn(at, ".");
+        memcpy(part, at, length), part[length] = 0;
+        int64_t index = json_is_array(row) ? index_of(part) : -1;
+        row = index >= 0 ? json_array_get(row, (size_t)index) : json_object_get(row, part);
+        if (!at[length]) return row;
+        at += length + 1;
+    }
+    return value;
+}
+
 static bool read_question(DatasetQuestion *q, const Dataset *dataset, Arena *arena, Error *error) {
-    const NamedRows *rows = find_named(dataset->options->dataset_name);
-    const char *in = dataset->gsm8k ? "question" : rows ? rows->question : dataset->options->input_key;
-    const char *out = dataset->gsm8k ? "answer" : rows ? rows->answer : dataset->options->output_key;
-    const json_t *question = json_object_get(q->row, in);
+    const DatasetOptions *options = dataset->options;
+    const NamedRows *rows = find_named(options->dataset_name);
+    const char *in = dataset->gsm8k ? "question" : rows ? rows->question : "input";
+    const char *out = dataset->gsm8k ? "answer" : rows ? rows->answer : "output";
+    if (options->input_key) in = options->input_key;
+    if (options->output_key) out = options->output_key;
+    const json_t *question = find_value(q->row, in);
     if (!question) return missing_key(q->row, in, "input_key", error);
     if (!json_is_string(question)) return error_set(error, "\"%s\" is no text", in);
     q->prompt = prompt_file_fill(&dataset->prompt, json_string_value(question), arena);
     json_array_append_new(q->messages, message("user", q->prompt));
-    return read_gold(&q->gold, dataset, json_object_get(q->row, out), out, arena, error);
+    const json_t *answer = find_value(q->row, out);
+    if (!answer && dataset->use == DATASET_LEARNED) return missing_key(q->row, out, "output_key", error);
+    if (!read_gold(&q->gold, dataset, answer, out, arena, error)) return false;
+    if (dataset->use == DATASET_LEARNED && q->gold) json_array_append_new(q->messages, message("assistant", q->gold));
+    return true;
 }
 
-static bool read_conversation(DatasetQuestion *q, const Dataset *dataset, const json_t *given, Arena *arena,
-                              Error *error) {
-    size_t count = json_array_size(given);
-    if (!json_is_array(given)) return error_set(error, "\"messages\" is no list");
-    for (size_t i = 0; i < count; i++) {
-        const json_t *at = json_array_get(given, i);
-        if (!json_is_string(json_object_get(at, "role")) || !json_is_string(json_object_get(at, "content")))
-            return error_set(error, "messages[%zu]: expected an object with the texts \"role\" and \"content\"", i);
-        const char *role = json_string_value(json_object_get(at, "role"));
-        // A conversation's own system message stays.
-        if (i == 0 && !strcmp(role, "system")) json_array_clear(q->messages);
-        json_array_append_new(q->messages, json_copy((json_t *)at));
+static const char *role_of(const json_t *message) {
+    return json_string_value(json_object_get(message, "role"));
+}
+
+// A message that is learned from may consist of calls of tools alone.
+static bool check_message(const json_t *message, size_t number, DatasetUse use, Error *error) {
+    const json_t *content = json_object_get(message, "content");
+    bool silent = use == DATASET_LEARNED && (!content || json_is_null(content));
+    return (role_of(message) && (json_is_string(content) || silent)) ||
+           error_set(error, "messages[%zu]: expected an object with the texts \"role\" and \"content\"", number);
+}
+
+static void fill_prompt(DatasetQuestion *q, const Dataset *dataset, json_t *message, Arena *arena) {
+    const char *content = json_string_value(json_object_get(message, "content"));
+    q->prompt = prompt_file_fill(&dataset->prompt, content ? content : "", arena);
+    if (content) json_object_set_new(message, "content", json_string(q->prompt));
+}
+
+// The right answer is the last message, when it is the assistant's, and not asked.
+static bool take_answer(DatasetQuestion *q, const Dataset *dataset, Arena *arena, Error *error) {
+    size_t count = json_array_size(q->messages);
+    json_t *last = json_array_get(q->messages, count ? count - 1 : 0);
+    if (last && !strcmp(role_of(last), "assistant")) {
+        q->gold = arena_string(arena, json_string_value(json_object_get(last, "content")));
+        json_array_remove(q->messages, --count);
+        last = json_array_get(q->messages, count ? count - 1 : 0);
     }
-    if (count) {
-        const json_t *last = json_array_get(given, count - 1);
-        if (!strcmp(json_string_value(json_object_get(last, "role")), "assistant")) {
-            q->gold = arena_string(arena, json_string_value(json_object_get(last, "content")));
-            json_array_remove(q->messages, json_array_size(q->messages) - 1);
-            count--;
-        }
-    }
-    if (!count) return error_set(error, "messages: there is nothing to answer");
-    json_t *last = json_array_get(q->messages, json_array_size(q->messages) - 1);
-    q->prompt = prompt_file_fill(&dataset->prompt, json_string_value(json_object_get(last, "content")), arena);
-    json_object_set_new(last, "content", json_string(q->prompt));
+    if (!count || !strcmp(role_of(last), "system")) return error_set(error, "messages: there is nothing to answer");
+    fill_prompt(q, dataset, last, arena);
     return true;
+}
+
+static bool take_lesson(DatasetQuestion *q, const Dataset *dataset, Arena *arena, Error *error) {
+    bool answered = false;
+    size_t i;
+    json_t *at;
+    q->prompt = "";
+    json_array_foreach(q->messages, i, at) {
+        if (!strcmp(role_of(at), "user") && !*q->prompt) fill_prompt(q, dataset, at, arena);
+        answered = answered || !strcmp(role_of(at), "assistant");
+    }
+    return answered || error_set(error, "messages: none is the assistant's, so there is nothing to learn");
+}
+
+static bool read_conversation(DatasetQuestion *q, const Dataset *dataset, const json_t *given, const char *key,
+                              Arena *arena, Error *error) {
+    if (!json_is_array(given)) return error_set(error, "\"%s\" is no list", key);
+    size_t i;
+    json_t *at;
+    json_array_foreach((json_t *)(uintptr_t)given, i, at) {
+        if (!check_message(at, i, dataset->use, error)) return false;
+        // A conversation's own system message stays.
+        if (i == 0 && !strcmp(role_of(at), "system")) json_array_clear(q->messages);
+        json_array_append_new(q->messages, json_copy(at));
+    }
+    return dataset->use == DATASET_LEARNED ? take_lesson(q, dataset, arena, error)
+                                           : take_answer(q, dataset, arena, error);
+}
+
+static bool read_system(DatasetQuestion *q, const Dataset *dataset, Error *error) {
+    const DatasetOptions *options = dataset->options;
+    const NamedRows *rows = find_named(options->dataset_name);
+    const char *key = options->system_key ? options->system_key : rows ? rows->system : NULL;
+    const json_t *value = key ? find_value(q->row, key) : NULL;
+    if (value && !json_is_null(value) && !json_is_string(value)) return error_set(error, "\"%s\" is no text", key);
+    const char *text = json_string_value(value);
+    if (!text) text = options->system_prompt ? options->system_prompt : dataset->system_prompt;
+    if (text) json_array_append_new(q->messages, message("system", text));
+    return true;
+}
+
+static bool read_record(DatasetQuestion *q, const Dataset *dataset, Arena *arena, Error *error) {
+    const DatasetOptions *options = dataset->options;
+    const NamedRows *rows = find_named(options->dataset_name);
+    const char *key = options->chat_key ? options->chat_key : "messages";
+    const json_t *messages = find_value(q->row, key);
+    if (!messages && (options->chat_key || (rows && !rows->question)))
+        return missing_key(q->row, key, "chat_key", error);
+    if (!read_system(q, dataset, error)) return false;
+    if (options->tool_key) q->tools = json_object_get(q->row, options->tool_key);
+    return messages && !dataset->gsm8k ? read_conversation(q, dataset, messages, key, arena, error)
+                                       : read_question(q, dataset, arena, error);
 }
 
 static bool read_row(DatasetQuestion *q, const Dataset *dataset, int64_t row, Arena *arena, Error *error) {
     *q = (DatasetQuestion){.messages = json_array()};
-    if (dataset->system_prompt) json_array_append_new(q->messages, message("system", dataset->system_prompt));
     if (dataset->generated) {
+        if (dataset->system_prompt) json_array_append_new(q->messages, message("system", dataset->system_prompt));
         char text[ARITHMETIC_QUESTION_SIZE];
         int64_t answer;
         arithmetic_question(&dataset->arithmetic, row, text, &answer);
@@ -209,26 +313,33 @@ static bool read_row(DatasetQuestion *q, const Dataset *dataset, int64_t row, Ar
         q->prompt = prompt_file_fill(&dataset->prompt, arena_string(arena, text), arena);
         q->gold = arena_format(arena, "%lld", (long long)answer);
         json_array_append_new(q->messages, message("user", q->prompt));
+        if (dataset->use == DATASET_LEARNED) json_array_append_new(q->messages, message("assistant", q->gold));
         return true;
     }
     if (!records_row(&q->row, &dataset->records, row, error)) return false;
-    const json_t *messages = json_object_get(q->row, "messages");
-    bool good = messages && !dataset->gsm8k ? read_conversation(q, dataset, messages, arena, error)
-                                            : read_question(q, dataset, arena, error);
-    return good ||
+    return read_record(q, dataset, arena, error) ||
            error_prefix(error, "%s:%lld: ", dataset->records.path, (long long)records_line(&dataset->records, row));
 }
 
-static bool check_rows(const Dataset *dataset, bool needs_gold, Error *error) {
+// Whether the row has the answer that the data set's use needs.
+static bool check_answer(const Dataset *dataset, const DatasetQuestion *question, int64_t row, Error *error) {
+    const char *behind = dataset->gsm8k ? " behind ####" : "", *path = dataset->records.path;
+    long long line = (long long)records_line(&dataset->records, row);
+    size_t count = json_array_size(question->messages);
+    if (dataset->use == DATASET_ASKED || question->gold) return true;
+    if (dataset->use == DATASET_COMPARED)
+        return error_set(error, "%s:%lld: no right answer%s, which the reward of env_name '%s' compares with", path,
+                         line, behind, dataset->options->env_name);
+    return (count && strcmp(role_of(json_array_get(question->messages, count - 1)), "user")) ||
+           error_set(error, "%s:%lld: no answer%s to learn", path, line, behind);
+}
+
+static bool check_rows(const Dataset *dataset, Error *error) {
     Arena arena = {0};
     bool good = true;
-    for (int64_t row = 0; good && row < dataset->count; row++) {
+    for (int64_t row = 0; good && row < dataset->rows; row++) {
         DatasetQuestion question;
-        good = read_row(&question, dataset, row, &arena, error);
-        if (good && needs_gold && !question.gold)
-            good = error_set(error, "%s:%lld: no right answer%s, which the reward of env_name '%s' compares with",
-                             dataset->records.path, (long long)records_line(&dataset->records, row),
-                             dataset->gsm8k ? " behind ####" : "", dataset->options->env_name);
+        good = read_row(&question, dataset, row, &arena, error) && check_answer(dataset, &question, row, error);
         dataset_question_close(&question);
         arena_reset(&arena);
     }
@@ -260,8 +371,24 @@ static bool open_prompts(Dataset *dataset, Arena *arena, Error *error) {
     return true;
 }
 
-bool dataset_open(Dataset *dataset, const DatasetOptions *options, bool needs_gold, Arena *arena, Error *error) {
+static bool count_questions(Dataset *dataset, Error *error) {
+    const DatasetOptions *options = dataset->options;
+    int64_t passes = options->repeat ? options->repeat : 1, taken = dataset->rows;
+    if (options->max_samples && options->max_samples < taken) taken = options->max_samples;
+    if (passes > INT32_MAX / taken)
+        return error_set(error, "%s.repeat: %lld times %lld questions are more than %d", options->key,
+                         (long long)passes, (long long)taken, INT32_MAX);
+    dataset->taken = taken;
+    dataset->count = passes * taken;
+    return dataset_held_out(&dataset->held_out, options, dataset->count, error) &&
+           (passes == 1 || !dataset->held_out ||
+            error_set(error, "%s.repeat: %lld with split_validation_size %g would train on questions that are held out",
+                      options->key, (long long)passes, options->split_validation_size));
+}
+
+bool dataset_open(Dataset *dataset, const DatasetOptions *options, DatasetUse use, Arena *arena, Error *error) {
     *dataset = (Dataset){.options = options,
+                         .use = use,
                          .generated = !strcmp(options->dataset_name, "arithmetic"),
                          .gsm8k = is_gsm8k(options->dataset_name)};
     const char *path;
@@ -269,7 +396,7 @@ bool dataset_open(Dataset *dataset, const DatasetOptions *options, bool needs_go
     if (dataset->generated) {
         if (!arithmetic_open(&dataset->arithmetic, &options->arithmetic, error))
             return error_prefix(error, "%s.", options->key);
-        dataset->count = dataset->arithmetic.count;
+        dataset->rows = dataset->arithmetic.count;
         const ArithmeticOptions *made = &options->arithmetic;
         const char *text =
             arena_format(arena, "arithmetic %s %lld..%lld %lld..%lld", made->operations, (long long)made->left_min,
@@ -281,11 +408,11 @@ bool dataset_open(Dataset *dataset, const DatasetOptions *options, bool needs_go
                                                   : find_file)(&path, options, arena, error))
             return false;
         if (!records_open(&dataset->records, path, arena, error)) return false;
-        dataset->count = dataset->records.count;
+        dataset->rows = dataset->records.count;
         digest_bytes(dataset->digest, dataset->records.map.data, dataset->records.map.size);
-        if (!check_rows(dataset, needs_gold, error)) return false;
+        if (!check_rows(dataset, error)) return false;
     }
-    return dataset_held_out(&dataset->held_out, options, dataset->count, error);
+    return count_questions(dataset, error);
 }
 
 void dataset_close(Dataset *dataset) {
@@ -303,8 +430,9 @@ bool dataset_question(DatasetQuestion *question, const Dataset *dataset, Dataset
     CHECK(index >= 0 && index < count, "question %lld of %lld", (long long)index, (long long)count);
     // One permutation of all rows; the held-out ones are its beginning.
     if (part == DATASET_REST) row += dataset->held_out;
-    if (dataset->generated || dataset->held_out)
-        row = (int64_t)rng_permute((uint64_t)row, (uint64_t)dataset->count, (uint64_t)dataset->options->seed,
+    row %= dataset->taken;
+    if (dataset->generated || dataset->held_out || dataset->taken < dataset->rows)
+        row = (int64_t)rng_permute((uint64_t)row, (uint64_t)dataset->rows, (uint64_t)dataset->options->seed,
                                    RNG_QUESTION, 0);
     if (read_row(question, dataset, row, arena, error)) return true;
     dataset_question_close(question);
