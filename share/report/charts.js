@@ -78,7 +78,14 @@ const marks = {
 };
 Chart.register(marks);
 
-function axes(format, log) {
+// Steps of bytes are round in their own unit; all others Chart.js finds itself.
+function stepOf(format, range) {
+    if (format !== bytes && format !== mebibytes || !(range > 0)) return undefined;
+    const scale = format === bytes ? 1 : 1 / 1048576, rough = range / 5, unit = scale * 1024 ** Math.max(0, Math.floor(Math.log2(rough / scale) / 10));
+    return [1, 2, 4, 5, 10, 20, 25, 50, 100, 200, 256, 512, 1024].find((step) => step * unit >= rough) * unit;
+}
+
+function axes(format, log, range) {
     const ticks = { color: variable("--soft"), font: { size: 11 }, maxRotation: 0 };
     return {
         x: {
@@ -87,7 +94,7 @@ function axes(format, log) {
         },
         y: {
             type: log ? "logarithmic" : "linear", grid: { color: variable("--grid"), drawBorder: false, drawTicks: false },
-            ticks: { ...ticks, padding: 8, maxTicksLimit: 6, callback: (value) => format(value) }, grace: log ? 0 : "4%",
+            ticks: { ...ticks, padding: 8, maxTicksLimit: 6, callback: (value) => trimmed(format(value)), stepSize: log ? undefined : stepOf(format, range) },
         },
     };
 }
@@ -101,20 +108,21 @@ function lineChart(canvas, { name, lines, format, window, log }) {
     const set = (line, points, alpha, width) => ({
         data: points.map(([x, y]) => ({ x, y: Number.isFinite(y) && !(log && y <= 0) ? y : NaN })), borderColor: line.color + alpha,
         backgroundColor: line.color + alpha, borderWidth: width, pointRadius: scarce && alpha === "" ? 2.5 : 0, borderJoinStyle: "round",
-        borderDash: line.dash || [],
+        clip: 6,
     });
-    const sets = [];
+    const sets = [], values = finite(lines.flatMap((line) => line.points.map(([, value]) => value))), low = Math.min(...values), high = Math.max(...values);
     for (const line of lines) {
         sets.push(set(line, line.drawn, "", 1.75));
         if (window > 1) sets.push(set(line, line.points, "48", 1));
     }
     const chart = new Chart(canvas, {
         type: "line", data: { datasets: sets },
-        options: { ...calm, layout: { padding: { top: 6, right: 8 } }, scales: axes(format, log), plugins: { legend: { display: false }, tooltip: { enabled: false } } },
+        options: { ...calm, layout: { padding: { top: 6, right: 8 } }, scales: axes(format, log, high - low), plugins: { legend: { display: false }, tooltip: { enabled: false } } },
     });
     chart.lines = lines;
     chart.format = format;
     canvas.setAttribute("aria-label", name + " by step");
+    chart.draw(); // once more, with what the marks need
     listen(chart, canvas);
     return chart;
 }
@@ -195,9 +203,10 @@ function listen(chart, canvas) {
 // ---- stacked bars
 
 // labels: of the bars; sets: [{label, color, values}]; lying: bars from left to right.
-function barChart(canvas, { name, labels, sets, format, lying }) {
+function barChart(canvas, { name, labels, sets, format, lying, head = String }) {
     const ticks = { color: variable("--soft"), font: { size: 11 }, maxRotation: 0 };
-    const value = { stacked: true, grid: { color: variable("--grid"), drawBorder: false, drawTicks: false }, ticks: { ...ticks, padding: 6, maxTicksLimit: 6, callback: format } };
+    const highest = Math.max(...labels.map((_, index) => sets.reduce((sum, set) => sum + set.values[index], 0)));
+    const value = { stacked: true, grid: { color: variable("--grid"), drawBorder: false, drawTicks: false }, ticks: { ...ticks, padding: 6, maxTicksLimit: 6, callback: (at) => trimmed(format(at)), stepSize: stepOf(format, highest) } };
     const label = { stacked: true, grid: { display: false, drawBorder: false }, ticks: { ...ticks, color: lying ? variable("--ink") : ticks.color, autoSkip: !lying, maxTicksLimit: lying ? undefined : 9 } };
     const chart = new Chart(canvas, {
         type: "bar",
@@ -219,7 +228,7 @@ function barChart(canvas, { name, labels, sets, format, lying }) {
         const index = scale.getValueForPixel(lying ? event.clientY - box.top : event.clientX - box.left);
         if (index < 0 || index >= labels.length) return hideTip();
         const rows = sets.filter((set) => set.values[index] > 0), total = rows.reduce((sum, set) => sum + set.values[index], 0);
-        showTip(event.clientX, event.clientY, h("div", { class: "head" }, labels[index]),
+        showTip(event.clientX, event.clientY, h("div", { class: "head" }, head(labels[index])),
             h("table", {}, rows.map((set) => h("tr", {},
                 h("td", {}, h("span", { class: "run-name" }, h("span", { class: "swatch", color: set.color }), set.label)),
                 h("td", { class: "num" }, format(set.values[index])), h("td", { class: "num soft" }, percent(set.values[index] / total)))),

@@ -1,13 +1,17 @@
 // The data, what is chosen, and small tools. Texts of a run reach the page as text nodes only.
 
 const data = JSON.parse(document.getElementById("data").textContent);
-const palette = ["#4269d0", "#e8890c", "#3ca951", "#e4572e", "#8a5cd6", "#12a5a0", "#d6579b", "#9c6b4e", "#7f95c9", "#8b929c"];
-const runs = data.runs.map((run, index) => ({ ...run, index, color: palette[index % palette.length] }));
+const isDark = () => document.documentElement.dataset.theme === "dark";
+const lightColors = ["#3e63c9", "#e07f00", "#2f9e49", "#d9482b", "#8053cf", "#0c9a95", "#cf4a90", "#8f6146", "#6f88c4", "#7b838e"];
+const darkColors = ["#7c9cf8", "#f2a33c", "#5fc878", "#ff7d66", "#b18cf5", "#3cc7c0", "#f085b8", "#c99a7c", "#a9bbe8", "#a3abb6"];
+const colorAt = (index) => (isDark() ? darkColors : lightColors)[index % lightColors.length];
+const runs = data.runs.map((run, index) => ({ ...run, get color() { return colorAt(index); } }));
 
 // ---- what is chosen; kept while the page reads itself again
 
 const store = "whet-report:" + location.pathname;
-const state = { hidden: {}, smoothing: 1, scroll: 0 };
+const enough = runs.some((run) => run.metrics && run.metrics.steps.length >= 50); // for a moving average
+const state = { hidden: {}, smoothing: enough ? 10 : 1, scroll: 0 };
 try { Object.assign(state, JSON.parse(sessionStorage.getItem(store) || "{}")); } catch (error) { /* no storage: nothing is kept */ }
 function keep() {
     try { sessionStorage.setItem(store, JSON.stringify(state)); } catch (error) { /* as above */ }
@@ -23,7 +27,7 @@ function h(tag, attributes, ...children) {
         if (value === undefined || value === null || value === false) continue;
         if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
         else if (name === "color") element.style.setProperty("--color", value);
-        else if (name === "style") element.style.cssText = value;
+        else if (name === "style") element.style.cssText += value;
         else if (name === "value") element.value = value;
         else element.setAttribute(name, value === true ? "" : value);
     }
@@ -94,6 +98,9 @@ function number(value) {
     return fixed(value, digits);
 }
 
+// Without zeros that say nothing, for the ticks of an axis.
+const trimmed = (text) => text.replace(/(\.\d*?)0+(?!\d)/, "$1").replace(/\.(?!\d)/, "");
+
 function bytes(value) {
     if (value === null || value === undefined || !Number.isFinite(value)) return number(value);
     const units = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -102,8 +109,11 @@ function bytes(value) {
     return fixed(value, unit === 0 || Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2) + "\u202f" + units[unit];
 }
 
+const mebibytes = (value) => bytes(value === null ? null : value * 1048576);
+
 function seconds(value) {
     if (value === null || value === undefined || !Number.isFinite(value)) return number(value);
+    if (value === 0) return "0\u202fs";
     if (value < 1e-3) return fixed(value * 1e6, 0) + "\u202fµs";
     if (value < 1) return fixed(value * 1e3, value < 0.01 ? 2 : value < 0.1 ? 1 : 0) + "\u202fms";
     if (value < 120) return fixed(value, value < 10 ? 2 : 1) + "\u202fs";
@@ -117,7 +127,7 @@ const signed = (text, value) => (value > 0 ? "+" + text : text);
 // How a metric is written, by its name.
 function formatOf(name) {
     if (name.startsWith("timing/")) return seconds;
-    if (name === "memory/peak_memory_allocated_mb") return (value) => (value === null ? "–" : bytes(value * 1048576));
+    if (name === "memory/peak_memory_allocated_mb") return mebibytes;
     if (name.startsWith("memory/")) return bytes;
     return number;
 }

@@ -24,6 +24,9 @@ const headline = [
     ["validation/accuracy", "Held-out accuracy", "mean reward of the held-out questions"],
     ["train/kl_penalty", "KL to the reference", null],
     ["train/mean_gen_tokens_per_sample", "Length of an answer", "tokens, mean of a step's samples"],
+    ["train/truncation_rate", "Answers cut off", "share of a step's samples"],
+    ["train/approx_entropy", "Entropy", null],
+    ["train/grad_norm", "Norm of the gradient", "before clipping"],
     ["memory/peak_memory_allocated_mb", "Peak memory", "device memory of a step"],
     ["timing/train/total_step_time", "Time of a step", null],
 ];
@@ -45,9 +48,9 @@ function figures(run) {
         ["reward", number(mean(finite(reward.slice(-10)))), reward.length > 10 ? "from " + number(mean(finite(reward.slice(0, 10)))) : null],
         ["held-out accuracy", accuracy.length ? number(last(accuracy)[1]) : "–",
             accuracy.length > 1 ? "best " + number(best[1]) + " at step " + best[0] : null],
-        ["step", times.length ? seconds(mean(times)) : "–", null],
-        ["training", times.length ? seconds(times.reduce((a, b) => a + b, 0)) : "–",
-            checks.length ? "of it validation " + seconds(checks.reduce((a, b) => a + b, 0)) : null],
+        ["time of a step", times.length ? seconds(mean(times)) : "–", null],
+        ["all steps", times.length ? seconds(times.reduce((a, b) => a + b, 0)) : "–",
+            checks.length ? "validation " + seconds(checks.reduce((a, b) => a + b, 0)) : null],
         ["peak memory", peaks.length ? bytes(Math.max(...peaks) * 1048576) : "–", null],
         ["largest mismatch", mismatch.length ? number(mismatch.some(Number.isNaN) ? NaN : Math.max(...mismatch)) : "–",
             null],
@@ -154,7 +157,7 @@ function group(title, { prefix, names }, searching) {
     const open = searching || !(state.closed || {})[title];
     const details = h("details", { class: "group", open }, h("summary", {}, h("h2", {}, title), h("span", { class: "faint" }, names.length)),
         h("div", { class: "grid" }, cards.filter(Boolean)),
-        constants.length > 0 && h("div", { class: "card constants" }, h("h3", {}, cards.length ? "The same at every step" : "The same at every step"),
+        constants.length > 0 && h("div", { class: "card constants" }, h("h3", {}, "The same at every step"),
             h("dl", {}, constants.map(([name, value]) => h("div", {}, h("dt", { title: meanings[name] }, name.slice(prefix.length)), h("dd", {}, formatOf(name)(value)))))));
     details.addEventListener("toggle", () => { state.closed = { ...state.closed, [title]: !details.open }; });
     return details;

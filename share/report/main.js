@@ -51,7 +51,7 @@ function showNotes() {
     const list = runs.flatMap((run) => run.notes.map((note) => (runs.length > 1 ? run.name + ": " : "") + note));
     if (!list.length) return;
     document.getElementById("notes").append(h("details", { class: "notes", open: list.length <= 3 },
-        h("summary", {}, list.length === 1 ? "One thing is missing or damaged" : list.length + " things are missing or damaged"), h("ul", {}, list.map((note) => h("li", {}, note)))));
+        h("summary", {}, list.length === 1 ? "One thing to know about these files" : list.length + " things to know about these files"), h("ul", {}, list.map((note) => h("li", {}, note)))));
 }
 
 // ---- theme
@@ -66,13 +66,13 @@ function setTheme(theme, chosen) {
     button.replaceChildren(svg(theme === "dark" ? sun : moon));
     button.title = "Switch to the " + other + " theme";
     button.setAttribute("aria-label", button.title);
-    button.onclick = () => { setTheme(other, true); showPart(); };
+    button.onclick = () => { setTheme(other, true), showRuns(), showPart(); };
 }
 
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", (event) => {
     let chosen = null;
     try { chosen = localStorage.getItem("whet-theme"); } catch (error) { /* none */ }
-    if (!chosen) setTheme(event.matches ? "dark" : "light", false), showPart();
+    if (!chosen) setTheme(event.matches ? "dark" : "light", false), showRuns(), showPart();
 });
 
 // ---- a page that is written again while the run goes on

@@ -29,7 +29,7 @@ function memory(part) {
     if (!steps.includes(state.memoryStep)) state.memoryStep = highestStep(list);
     if (!ranks.includes(state.memoryRank)) state.memoryRank = ranks[0];
     const again = () => { part.replaceChildren(), clearCharts(), memory(part); };
-    const body = h("div", {});
+    const body = h("div", { class: "stack" });
     const fill = () => { clearCharts(), body.replaceChildren(...memoryBody(run)); };
     const shown = h("output", {}, String(state.memoryStep));
     const slider = h("input", {
@@ -99,7 +99,7 @@ function ranksCard(run) {
     const ranks = [...new Set(run.memory.list.map((entry) => entry[1]))].sort((a, b) => a - b);
     if (ranks.length < 2) return null;
     const lines = ranks.map((rank, index) => ({
-        label: "rank " + rank, color: palette[index % palette.length],
+        label: "rank " + rank, color: colorAt(index),
         points: run.memory.list.filter((entry) => entry[1] === rank).map((entry) => [entry[0], real(entry[2]) * 1048576]),
     }));
     return h("figure", { class: "card" }, h("figcaption", { class: "card-head" }, h("h3", {}, "Peak of each rank")),
@@ -114,7 +114,8 @@ const phaseTitles = {
     "generation": "generation", "policy_training": "training", "policy_and_reference_logprobs": "reference log-probs", "reward_calculation": "rewards",
     "prepare_for_generation/total": "refit", "advantage_calculation": "advantages", "checkpointing": "checkpoint", validation: "validation", rest: "the rest",
 };
-const timeColors = ["#4269d0", "#e8890c", "#3ca951", "#8a5cd6", "#12a5a0", "#d6579b", "#9c6b4e", "#efc050"];
+const timeColors = { "generation": "#4269d0", "policy_training": "#e8890c", "policy_and_reference_logprobs": "#3ca951", validation: "#8a5cd6", "prepare_for_generation/total": "#12a5a0",
+    "reward_calculation": "#d6579b", "advantage_calculation": "#9c6b4e", "checkpointing": "#efc050" };
 
 // [{key, label, color, values: seconds by row}, …] of the rows with a step; the rest makes up the total.
 function timesOf(run) {
@@ -124,7 +125,7 @@ function timesOf(run) {
         .map((name) => [name.slice(timePrefix.length), column(run, name)]);
     parts.push(["validation", check]);
     const list = parts.map(([key, values], index) => ({
-        key, label: phaseTitles[key] || words(key), color: timeColors[index % timeColors.length], values: rows.map((row) => (Number.isFinite(values[row]) ? values[row] : 0)),
+        key, label: phaseTitles[key] || words(key), color: timeColors[key] || colorAt(index), values: rows.map((row) => (Number.isFinite(values[row]) ? values[row] : 0)),
     })).filter((part) => part.values.some((value) => value > 0));
     const rest = rows.map((row, index) => Math.max(0, total[row] - list.reduce((sum, part) => sum + part.values[index], 0)));
     list.sort((a, b) => mean(b.values) - mean(a.values));
@@ -139,7 +140,7 @@ function timing(part) {
     const times = timesOf(run);
     part.append(h("div", { class: "controls" }, runSelect("timeRun", hasTimes, again)),
         h("figure", { class: "card" }, h("figcaption", { class: "card-head" }, h("h3", {}, "Time of each step, by phase"), h("span", { class: "value" }, "mean " + seconds(mean(times.total)))),
-            plot((canvas) => barChart(canvas, { name: "time by phase", labels: times.steps.map((step) => "step " + step), sets: times.parts, format: seconds }), true), legend(times.parts)),
+            plot((canvas) => barChart(canvas, { name: "time by phase", labels: times.steps, sets: times.parts, format: seconds, head: (step) => "step " + step }), true), legend(times.parts)),
         timeTable());
 }
 

@@ -1,6 +1,6 @@
 // The browser of rollouts: a list of all samples that is as long as it must be, with filters and order, and one sample with its group.
 
-const rowHeight = 40;
+const rowHeight = 52;
 const hasRollouts = (run) => run.rollouts && run.rollouts.reward.length;
 const finishTitles = { stop: "stopped", length: "cut off", nan: "numbers lost" };
 
@@ -147,7 +147,8 @@ function drawRows(view) {
         rows.push(h("div", { class: "row", role: "option", "aria-selected": String(i === state.picked), style: "top:" + at * rowHeight + "px", onclick: () => show(view, i, true) },
             h("span", { class: "num soft" }, values.step[i]), h("span", {}, rewardPill(view.run.rollouts.reward[i], samples.low, samples.high)),
             h("span", { class: "num" }, signed(short(values.advantage[i]), values.advantage[i])), h("span", { class: "num" }, values.length[i]), h("span", { class: "num" }, short(values.logprob[i])),
-            h("span", { class: "snippet" }, h("span", { class: "soft" }, snippet(question(text.prompt))), " ", snippet(text.answer))));
+            h("span", { class: "lines" }, h("span", { class: "snippet soft" }, snippet(question(text.prompt))),
+                h("span", { class: "snippet" }, snippet(text.answer) || h("span", { class: "faint" }, "empty")))));
     }
     view.space.replaceChildren(...rows);
     if (!view.order.length) view.space.append(h("div", { class: "nothing soft" }, "No sample is like this."));

@@ -1,10 +1,13 @@
 // Settings and environments of the runs, beside each other.
 
+// May be broken behind dots and the like.
+const breakable = (name) => name.split(/(?<=[._/])/).flatMap((part) => [part, h("wbr")]);
+
 // rows: [[name, [value of each run], differs], …]
 function pairsTable(list, rows) {
     return h("div", { class: "card" }, h("div", { class: "scroll" }, h("table", { class: "pairs" },
         list.length > 1 && h("thead", {}, h("tr", {}, h("th", {}, ""), list.map((run) => h("th", {}, runName(run))))),
-        h("tbody", {}, rows.map(([name, values, differs]) => h("tr", { class: differs && "differs" }, h("th", {}, name),
+        h("tbody", {}, rows.map(([name, values, differs]) => h("tr", { class: differs && "differs" }, h("th", {}, breakable(name)),
             values.map((value) => h("td", {}, value === undefined ? h("span", { class: "faint" }, "–") : value))))))));
 }
 
@@ -29,7 +32,7 @@ function settings(part) {
         const wanted = search.value.trim().toLowerCase();
         const seen = rows.filter(([name, values, differs]) => (list.length < 2 || state.which === "all" || differs) &&
             (!wanted || name.toLowerCase().includes(wanted) || values.some((value) => String(value).toLowerCase().includes(wanted))));
-        body.replaceChildren(seen.length ? pairsTable(list, seen) : empty(wanted ? "No key or value is like this" : "The settings are the same", wanted ? search.value : "These runs differ in no key."));
+        body.replaceChildren(seen.length ? pairsTable(list, state.which === "all" ? seen : seen.map(([name, values]) => [name, values, false])) : empty(wanted ? "No key or value is like this" : "The settings are the same", wanted ? search.value : "These runs differ in no key."));
     };
     search.addEventListener("input", fill);
     part.append(h("div", { class: "controls" }, list.length > 1 && segments("Which keys", [["differing", "Differing", differing], ["all", "All", rows.length]], state.which,

@@ -230,6 +230,13 @@ bool file_lock(int *descriptor, const char *path, Error *error) {
     return error_set(error, "%s: another run is using this folder", path);
 }
 
+bool file_locked(const char *path) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool locked = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
+    if (fd >= 0) close(fd);
+    return locked;
+}
+
 void file_unlock(int *descriptor) {
     if (*descriptor >= 0) close(*descriptor);
     *descriptor = -1;

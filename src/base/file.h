@@ -49,5 +49,6 @@ bool file_exchange(const char *one, const char *other, Error *error);
 // Takes path (made when needed) for this process alone, until file_unlock or its end, however it ends. Refuses when another
 // process has it.
 bool file_lock(int *descriptor, const char *path, Error *error);
+bool file_locked(const char *path);                    // by another process, now
 void file_unlock(int *descriptor);                     // accepts -1; leaves -1
 bool file_remove_tree(const char *path, Error *error); // a missing path is fine; never follows links

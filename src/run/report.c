@@ -1,6 +1,5 @@
 #include "run/report.h"
 
-#include "base/int64.h"
 #include "base/log.h"
 #include "device/ledger.h"
 #include "run/report_page.h"
@@ -11,8 +10,7 @@
 
 // ---- folders and names
 
-// The folder itself, or the logs/ in it.
-static bool find_folder(const char **folder, const char *given, Arena *arena, Error *error) {
+bool report_folder(const char **folder, const char *given, Arena *arena, Error *error) {
     const char *logs = arena_format(arena, "%s/logs", given);
     if (!file_is_folder(given)) return error_set(error, "%s: no folder of a run", given);
     *folder = !file_exists(arena_format(arena, "%s/metrics.jsonl", given)) && file_is_folder(logs) ? logs : given;
@@ -78,10 +76,13 @@ static bool collect(json_t *list, StrBuf *chunks, const ReportRun *runs, int cou
     int64_t chunk = 0;
     for (int i = 0; i < count; i++) {
         json_t *run, *notes = json_array();
-        ReportSamples samples = {.chunks = chunks, .chunk = &chunk, .notes = notes};
-        int64_t steps = options->rollout_steps ? int64_larger(1, options->rollout_steps / count) : 0;
-        bool good = find_folder(&samples.folder, runs[i].folder, arena, error) &&
-                    report_run_collect(&run, &samples, names[i], steps, error);
+        ReportSamples samples = {.chunks = chunks,
+                                 .chunk = &chunk,
+                                 .notes = notes,
+                                 .known = options->known,
+                                 .budget = ((int64_t)REPORT_PAGE_MB << 20) / count};
+        bool good = report_folder(&samples.folder, runs[i].folder, arena, error) &&
+                    report_run_collect(&run, &samples, names[i], options->rollout_steps, error);
         for (size_t n = 0; good && n < json_array_size(notes); n++)
             log_warn("%s: %s", runs[i].folder, json_string_value(json_array_get(notes, n)));
         json_decref(notes);

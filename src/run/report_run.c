@@ -171,6 +171,22 @@ static json_t *config(const ReportSamples *s) {
     return keys;
 }
 
+// How many of the steps' rollouts the page has room for: of a file it takes about an eighth.
+static int64_t room(const ReportSamples *s, const int64_t *steps, int64_t count) {
+    enum { SHARE = 8 };
+    Arena arena = {0};
+    Error ignored;
+    FileStamp stamp;
+    uint64_t bytes = 0;
+    for (int64_t i = 0; i < count; i++)
+        if (file_stamp(&stamp, arena_format(&arena, "%s/train_data_step%lld.jsonl", s->folder, (long long)steps[i]),
+                       &ignored))
+            bytes += stamp.size;
+    arena_close(&arena);
+    if (bytes / SHARE <= (uint64_t)s->budget) return count;
+    return int64_larger(1, (int64_t)((double)count * (double)s->budget * SHARE / (double)bytes));
+}
+
 // Of count steps `most` at even distances, with the first and the last; returns how many.
 static int64_t thin(int64_t *steps, int64_t count, int64_t most) {
     if (count <= most) return count;
@@ -219,7 +235,7 @@ bool report_run_collect(json_t **run, const ReportSamples *s, const char *name, 
         set(*run, "memory", memory(s));
         set(*run, "environment", environment(s));
         set(*run, "config", config(s));
-        int64_t shown = thin(train, train_count, rollout_steps);
+        int64_t shown = thin(train, train_count, rollout_steps < 0 ? room(s, train, train_count) : rollout_steps);
         if (shown < train_count)
             report_json_note(s->notes, "the page holds the rollouts of %lld of %lld steps (--rollout-steps)",
                              (long long)shown, (long long)train_count);

@@ -7,7 +7,7 @@
 //  "memory": {"list": [[step, rank, peak MiB, process peak MiB, number in profiles], …],
 //             "profiles": [{"at_peak", "peak_by_tag", "peak_by_phase"} of memory.json, …]},
 //  "environment": environment.json, "config": {"grpo.seed": "42", …}, "rollouts", "validations" (report_samples.h)}
-// Parts that are not there are left out and noted. Texts go behind samples->chunks. rollout_steps: of how many steps. False: the folder
+// Parts that are not there are left out and noted. Texts go behind samples->chunks. rollout_steps: of how many steps; -1: as the budget lets. False: the folder
 // holds nothing of a run. The caller owns *run.
 bool report_run_collect(json_t **run, const ReportSamples *samples, const char *name, int64_t rollout_steps,
                         Error *error);

@@ -39,11 +39,19 @@ int64_t *report_samples_steps(int64_t *count, const char *folder, const char *pr
 
 // ---- chunks
 
-static int64_t put_chunk(const ReportSamples *samples, const json_t *value) {
+static int64_t put_chunk(const ReportSamples *samples, const char *text, size_t size) {
     int64_t number = (*samples->chunk)++;
     strbuf_format(samples->chunks, "<script type=\"application/json\" id=\"chunk%lld\">", (long long)number);
-    report_json_put(samples->chunks, value);
+    strbuf_append(samples->chunks, text, size);
     strbuf_puts(samples->chunks, "</script>\n");
+    return number;
+}
+
+static int64_t put_json(const ReportSamples *samples, const json_t *value) {
+    StrBuf text = {0};
+    report_json_put(&text, value);
+    int64_t number = put_chunk(samples, text.text, text.length);
+    strbuf_close(&text);
     return number;
 }
 
@@ -153,75 +161,96 @@ static Tokens tokens_of(const json_t *line) {
 
 // ---- rollouts
 
-typedef struct Columns {
-    json_t *prompt, *reward, *advantage, *length, *logprob, *finish, *kept; // of the run
-    json_t *prompts, *seen, *texts, *marks, *logprobs;                      // of the step
-} Columns;
+static const char *const columns[] = {"prompt", "reward", "advantage", "length", "logprob", "finish", "kept"};
+enum { COLUMNS = sizeof columns / sizeof *columns };
 
-static void add_rollout(Columns *c, const json_t *line) {
+static void add(json_t *object, const char *key, json_t *value) {
+    json_array_append_new(json_object_get(object, key), value);
+}
+
+// One line, into the columns of its file and the chunk.
+static void add_rollout(json_t *part, json_t *chunk, json_t *seen, const json_t *line) {
     json_t *prompt, *answer;
     split_messages(&prompt, &answer, line);
     Tokens tokens = tokens_of(line);
     const json_t *kept = json_object_get(line, "sample_loss_mask");
-    json_array_append_new(c->prompt, json_integer(report_json_intern(c->prompts, c->seen, prompt)));
-    json_array_append_new(c->reward, number_of(line, "rewards"));
-    json_array_append_new(c->advantage, jsonio_real(tokens.count ? tokens.advantage : (double)NAN));
-    json_array_append_new(c->length, json_integer(tokens.count));
-    json_array_append_new(c->logprob, jsonio_real(tokens.count ? tokens.logprob : (double)NAN));
-    json_array_append_new(c->finish, number_of(line, "finish_reason"));
-    json_array_append_new(c->kept, json_integer(!kept || real_of(kept) != 0));
-    json_array_append(c->texts, answer);
-    json_array_append_new(c->marks, marks_of(line, answer));
-    json_array_append_new(c->logprobs, tokens.codes);
+    add(part, "prompt", json_integer(report_json_intern(json_object_get(chunk, "prompts"), seen, prompt)));
+    add(part, "reward", number_of(line, "rewards"));
+    add(part, "advantage", jsonio_real(tokens.count ? tokens.advantage : (double)NAN));
+    add(part, "length", json_integer(tokens.count));
+    add(part, "logprob", jsonio_real(tokens.count ? tokens.logprob : (double)NAN));
+    add(part, "finish", number_of(line, "finish_reason"));
+    add(part, "kept", json_integer(!kept || real_of(kept) != 0));
+    add(chunk, "marks", marks_of(line, answer));
+    add(chunk, "logprobs", tokens.codes);
+    add(chunk, "texts", answer);
     json_decref(prompt);
-    json_decref(answer);
 }
 
-// One file. The chunk's number, or -1: the file cannot be read, which is noted.
-static int64_t add_step(const ReportSamples *s, Columns *c, int64_t step) {
+// What a file holds: the columns, "chunk" as text and "notes". New reference.
+static json_t *read_rollouts(const char *path, const char *name) {
     Error error;
     ReportJsonLines lines;
-    char name[64];
-    Arena arena = {0};
-    snprintf(name, sizeof name, "train_data_step%lld.jsonl", (long long)step);
-    bool good = report_json_lines_open(&lines, arena_format(&arena, "%s/%s", s->folder, name), &error);
-    int64_t number = -1;
-    if (good) {
-        c->prompts = json_array(), c->seen = json_object();
-        c->texts = json_array(), c->marks = json_array(), c->logprobs = json_array();
-        for (json_t *line; (line = report_json_lines_next(&lines)); json_decref(line)) add_rollout(c, line);
-        report_json_lines_close(&lines, name, s->notes);
-        json_t *chunk = json_pack("{s:o, s:o, s:o, s:o}", "prompts", c->prompts, "texts", c->texts, "marks", c->marks,
-                                  "logprobs", c->logprobs);
-        number = put_chunk(s, chunk);
-        json_decref(chunk);
-        json_decref(c->seen);
+    StrBuf text = {0};
+    json_t *part = json_object(), *notes = json_array(), *seen = json_object();
+    json_t *chunk = json_pack("{s:[], s:[], s:[], s:[]}", "prompts", "texts", "marks", "logprobs");
+    for (int i = 0; i < COLUMNS; i++) json_object_set_new(part, columns[i], json_array());
+    if (report_json_lines_open(&lines, path, &error)) {
+        for (json_t *line; (line = report_json_lines_next(&lines)); json_decref(line))
+            add_rollout(part, chunk, seen, line);
+        report_json_lines_close(&lines, name, notes);
     } else {
-        report_json_note(s->notes, "%s", error.text);
+        report_json_note(notes, "%s", error.text);
+    }
+    report_json_put(&text, chunk);
+    json_object_set_new(part, "chunk", json_stringn(text.text, text.length));
+    json_object_set_new(part, "notes", notes);
+    strbuf_close(&text);
+    json_decref(chunk);
+    json_decref(seen);
+    return part;
+}
+
+// The same, read once as long as the file stays as it is. New reference.
+static json_t *known_rollouts(const ReportSamples *s, const char *path, const char *name) {
+    Error ignored;
+    FileStamp stamp = {0};
+    Arena arena = {0};
+    json_t *entry = s->known ? json_object_get(s->known, path) : NULL, *part = json_object_get(entry, "part");
+    file_stamp(&stamp, path, &ignored);
+    const char *now = arena_format(&arena, "%llu %llu %lld", (unsigned long long)stamp.inode,
+                                   (unsigned long long)stamp.size, (long long)stamp.nanoseconds);
+    const char *then = json_string_value(json_object_get(entry, "stamp"));
+    if (then && !strcmp(then, now)) {
+        json_incref(part);
+    } else {
+        part = read_rollouts(path, name);
+        if (s->known) json_object_set_new(s->known, path, json_pack("{s:s, s:O}", "stamp", now, "part", part));
     }
     arena_close(&arena);
-    return number;
+    return part;
 }
 
 json_t *report_samples_rollouts(const ReportSamples *s, const int64_t *steps, int64_t count) {
-    Columns c = {.prompt = json_array(),
-                 .reward = json_array(),
-                 .advantage = json_array(),
-                 .length = json_array(),
-                 .logprob = json_array(),
-                 .finish = json_array(),
-                 .kept = json_array()};
-    json_t *shown = json_array(), *chunks = json_array(), *first = json_array();
+    Arena arena = {0};
+    json_t *all = json_pack("{s:[], s:[], s:[]}", "steps", "chunks", "first");
+    for (int i = 0; i < COLUMNS; i++) json_object_set_new(all, columns[i], json_array());
     for (int64_t i = 0; i < count; i++) {
-        int64_t before = (int64_t)json_array_size(c.reward), chunk = add_step(s, &c, steps[i]);
-        if (chunk < 0) continue;
-        json_array_append_new(shown, json_integer(steps[i]));
-        json_array_append_new(chunks, json_integer(chunk));
-        json_array_append_new(first, json_integer(before));
+        const char *name = arena_format(&arena, "train_data_step%lld.jsonl", (long long)steps[i]);
+        json_t *part = known_rollouts(s, arena_format(&arena, "%s/%s", s->folder, name), name);
+        const json_t *text = json_object_get(part, "chunk");
+        json_array_extend(s->notes, json_object_get(part, "notes"));
+        if (json_array_size(json_object_get(part, "reward"))) {
+            add(all, "steps", json_integer(steps[i]));
+            add(all, "first", json_integer((json_int_t)json_array_size(json_object_get(all, "reward"))));
+            add(all, "chunks", json_integer(put_chunk(s, json_string_value(text), json_string_length(text))));
+            for (int c = 0; c < COLUMNS; c++)
+                json_array_extend(json_object_get(all, columns[c]), json_object_get(part, columns[c]));
+        }
+        json_decref(part);
     }
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "steps", shown, "chunks", chunks, "first",
-                     first, "prompt", c.prompt, "reward", c.reward, "advantage", c.advantage, "length", c.length,
-                     "logprob", c.logprob, "finish", c.finish, "kept", c.kept);
+    arena_close(&arena);
+    return all;
 }
 
 // ---- validations
@@ -251,7 +280,7 @@ static json_t *validation(const ReportSamples *s, json_t *questions, json_t *see
         json_decref(prompt);
     }
     report_json_lines_close(&lines, name, s->notes);
-    int64_t chunk = put_chunk(s, answers);
+    int64_t chunk = put_json(s, answers);
     json_decref(answers);
     return json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "step", (json_int_t)step, "chunk", (json_int_t)chunk,
                      "question", question, "sample", sample, "reward", reward, "length", length, "finish", finish);
@@ -263,7 +292,7 @@ json_t *report_samples_validations(const ReportSamples *s, const int64_t *steps,
         json_t *one = validation(s, questions, seen, steps[i]);
         if (one) json_array_append_new(list, one);
     }
-    int64_t chunk = put_chunk(s, questions);
+    int64_t chunk = put_json(s, questions);
     json_decref(questions);
     json_decref(seen);
     return json_pack("{s:I, s:o}", "questions", (json_int_t)chunk, "list", list);

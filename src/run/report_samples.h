@@ -9,6 +9,8 @@ typedef struct ReportSamples {
     StrBuf *chunks;     // script elements, id "chunk<N>"
     int64_t *chunk;     // N of the next
     json_t *notes;
+    json_t *known;  // what files were read already, as ReportOptions.known
+    int64_t budget; // bytes of the page for rollouts, about
 } ReportSamples;
 
 // The steps of which folder holds PREFIX<step>.jsonl, ascending, in the arena. NULL and *count 0 where there is none.
