@@ -104,6 +104,27 @@ static void extremes_over_ranks(void **state) {
     assert_int_equal(comm_largest(&comm, (uint64_t)1 << (40 + comm.rank)), (uint64_t)1 << (40 + comm.size - 1));
 }
 
+// Every number is given once, and in ascending order to each rank.
+static void tickets_are_given_once(void **state) {
+    Comm comm = *world_of(state);
+    enum { EACH = 200 };
+    static int32_t given[16 * EACH];
+    for (int round = 0; round < 3; round++) {
+        comm_tickets_restart(&comm);
+        for (int i = 0; i < EACH; i++) {
+            given[comm.rank * EACH + i] = (int32_t)comm_tickets_take(&comm, 1);
+            if (i) assert_true(given[comm.rank * EACH + i] > given[comm.rank * EACH + i - 1]);
+        }
+        comm_all_gather(&comm, given, EACH * sizeof *given);
+        bool seen[16 * EACH] = {false};
+        for (int i = 0; i < comm.size * EACH; i++) {
+            assert_in_range(given[i], 0, comm.size * EACH - 1);
+            assert_false(seen[given[i]]);
+            seen[given[i]] = true;
+        }
+    }
+}
+
 // A rank that comes late: the others sleep. Their processor time is a small part of what they waited.
 static void waiting_takes_no_processor(void **state) {
     Comm comm = *world_of(state);
@@ -193,6 +214,7 @@ int main(void) {
         cmocka_unit_test_prestate(broadcast_reaches_all, &world),
         cmocka_unit_test_prestate(failures_are_agreed_on, &world),
         cmocka_unit_test_prestate(extremes_over_ranks, &world),
+        cmocka_unit_test_prestate(tickets_are_given_once, &world),
         cmocka_unit_test_prestate(waiting_takes_no_processor, &world),
         cmocka_unit_test_prestate(mesh_rows_and_columns, &world),
         cmocka_unit_test_prestate(one_host, &world),

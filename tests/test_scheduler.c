@@ -83,6 +83,41 @@ static void test_preemption_on_teams_and_instruction_sets(void **state) {
     arena_close(&arena);
 }
 
+// Requests that come while others are walked, as a rank takes them over: the same answers. A cache that preempts, and one that does not.
+static void test_requests_that_come_later(void **state) {
+    (void)state;
+    static const int64_t pages[] = {0, 13};
+    Error error;
+    TinyModel model;
+    Arena arena = {0};
+    EngineRequest requests[MANY];
+    tiny_model_open(&model, MODEL_LLAMA, fp32, one_thread, ROWS);
+    many_requests(requests, &arena);
+    GenerationOptions options = many_options(0);
+    Samples together = engine_setup_generate(&model, &options, requests, MANY, NULL, &arena);
+    for (int i = 0; i < 2; i++) {
+        options = many_options(pages[i]);
+        options.max_sequences = 5;
+        Engine *engine = engine_setup_open(&model, &options);
+        assert_true(engine_start(engine, requests, i, engine_setup_run, &error));
+        int next = i, idle = 0;
+        for (bool more = true; more; more = engine_step(engine) || next < MANY)
+            for (; next < MANY && engine_idles(engine); idle++)
+                assert_true(engine_add(engine, &requests[next++], &error));
+        assert_true(idle > 10);
+        Samples samples;
+        engine_collect(engine, &samples, &arena);
+        engine_setup_same(&together, &samples);
+        assert_false(engine_add(engine, &requests[3], &error));
+        assert_non_null(strstr(error.text, "prompt 9 is asked for twice"));
+        EngineRequest empty = {.prompt = 1000, .samples = 1};
+        assert_false(engine_add(engine, &empty, &error));
+        engine_close(engine);
+    }
+    tiny_model_close(&model);
+    arena_close(&arena);
+}
+
 // The cache holds one and a half of the longest samples. The oldest unfinished sample draws a token in every round but those
 // that walk whole chunks of prompts.
 static void test_the_oldest_goes_on(void **state) {
@@ -198,6 +233,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_preempted_and_resumed_is_undisturbed),
         cmocka_unit_test(test_preemption_on_teams_and_instruction_sets),
+        cmocka_unit_test(test_requests_that_come_later),
         cmocka_unit_test(test_the_oldest_goes_on),
         cmocka_unit_test(test_pages_are_taken_as_they_are_needed),
         cmocka_unit_test(test_what_cannot_fit_alone_is_refused),

@@ -144,3 +144,14 @@ uint64_t comm_largest(Comm *comm, uint64_t value) {
     comm_mpi_smallest(comm, &smallest, 1);
     return (uint64_t)-smallest;
 }
+
+void comm_tickets_restart(Comm *world) {
+    world->taken = 0;
+    if (world->kind == COMM_MPI) comm_mpi_tickets_restart(world);
+}
+
+int64_t comm_tickets_take(Comm *world, int64_t count) {
+    if (world->kind == COMM_MPI) return comm_mpi_tickets_take(world, count);
+    world->taken += count;
+    return world->taken - count;
+}

@@ -55,6 +55,18 @@ static void meet(Comm *comm) {
     wait_for(comm, &request);
 }
 
+// The number lies with rank 0.
+static void open_tickets(Comm *world) {
+    MPI_Win window;
+    int64_t *number;
+    must(MPI_Win_allocate(world->rank ? 0 : sizeof *number, sizeof *number, MPI_INFO_NULL, of(world), &number, &window),
+         "MPI_Win_allocate");
+    must(MPI_Win_lock_all(MPI_MODE_NOCHECK, window), "MPI_Win_lock_all");
+    if (world->rank == 0) *number = 0;
+    MPI_Win_sync(window);
+    world->tickets = (intptr_t)window;
+}
+
 bool comm_mpi_open_world(Comm *world, Error *error) {
     // A rank that MPI makes wait lets others have the core.
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
@@ -69,6 +81,7 @@ bool comm_mpi_open_world(Comm *world, Error *error) {
     MPI_Comm ending;
     must(MPI_Comm_dup(MPI_COMM_WORLD, &ending), "MPI_Comm_dup");
     world->ending = (intptr_t)ending;
+    open_tickets(world);
     return true;
 }
 
@@ -79,6 +92,9 @@ bool comm_mpi_end(Comm *world, int64_t *first, int64_t *all, double seconds) {
          "MPI_Iallreduce");
     if (!wait_within(world, &request, seconds)) return false;
     *first = values[0], *all = values[1];
+    MPI_Win tickets = (MPI_Win)world->tickets;
+    MPI_Win_unlock_all(tickets);
+    MPI_Win_free(&tickets);
     MPI_Finalize();
     return true;
 }
@@ -148,6 +164,20 @@ void comm_mpi_smallest(Comm *comm, int64_t *values, int count) {
     wait_for(comm, &request);
 }
 
+int64_t comm_mpi_tickets_take(Comm *world, int64_t count) {
+    MPI_Win window = (MPI_Win)world->tickets;
+    int64_t before = 0;
+    must(MPI_Fetch_and_op(&count, &before, MPI_INT64_T, 0, 0, MPI_SUM, window), "MPI_Fetch_and_op");
+    must(MPI_Win_flush(0, window), "MPI_Win_flush");
+    return before;
+}
+
+void comm_mpi_tickets_restart(Comm *world) {
+    meet(world);
+    if (world->rank == 0) comm_mpi_tickets_take(world, -comm_mpi_tickets_take(world, 0));
+    meet(world);
+}
+
 void error_end_others(void) {
     int opened = 0, closed = 0;
     MPI_Initialized(&opened);
@@ -189,6 +219,13 @@ void comm_mpi_broadcast(Comm *comm, void *data, size_t bytes, int root) {
 }
 void comm_mpi_smallest(Comm *comm, int64_t *values, int count) {
     (void)comm, (void)values, (void)count, none();
+}
+void comm_mpi_tickets_restart(Comm *world) {
+    (void)world, none();
+}
+int64_t comm_mpi_tickets_take(Comm *world, int64_t count) {
+    (void)world, none();
+    return count;
 }
 
 #endif

@@ -13,3 +13,6 @@ void comm_mpi_all_gather(Comm *comm, void *data, size_t bytes);
 void comm_mpi_all_to_all(Comm *comm, void *data, size_t bytes, void *bounce, size_t bounce_bytes);
 void comm_mpi_broadcast(Comm *comm, void *data, size_t bytes, int root);
 void comm_mpi_smallest(Comm *comm, int64_t *values, int count); // over ranks, of each of values[count]
+
+void comm_mpi_tickets_restart(Comm *world);
+int64_t comm_mpi_tickets_take(Comm *world, int64_t count);

@@ -35,7 +35,7 @@ struct Engine {
 
     EngineRun run;
     Request *requests;
-    int64_t request_count;
+    int64_t request_count, request_room, sequence_room;
     Sequence *sequences;
     EngineCounts counts;
     int64_t rows;    // walked
@@ -185,7 +185,7 @@ static void drop_run(Engine *e) {
     if (e->loads != e->resident->loads) scheduler_forget(&e->scheduler);
     e->loads = e->resident->loads;
     arena_reset(&e->run_arena);
-    e->request_count = e->draw_count = e->rows = 0;
+    e->request_count = e->request_room = e->sequence_room = e->draw_count = e->rows = 0;
     e->counts = (EngineCounts){0};
 }
 
@@ -239,6 +239,7 @@ bool engine_start(Engine *e, const EngineRequest *requests, int64_t count, Engin
     e->run = run;
     e->requests = arena_array(&e->run_arena, Request, count);
     e->sequences = arena_array(&e->run_arena, Sequence, samples);
+    e->request_room = count, e->sequence_room = samples;
     for (int64_t i = 0; i < count; i++) add_request(e, &requests[i]);
     Request **sorted = sorted_requests(e, &e->run_arena);
     for (int64_t i = 1; i < count; i++) {
@@ -249,6 +250,38 @@ bool engine_start(Engine *e, const EngineRequest *requests, int64_t count, Engin
     }
     scheduler_start(&e->scheduler, e->sequences, samples);
     return true;
+}
+
+// Arrays for twice as many.
+static void make_room(Engine *e, int64_t samples) {
+    int64_t count = e->counts.samples;
+    if (e->request_count == e->request_room) {
+        Request *requests = arena_array(&e->run_arena, Request, 2 * e->request_room + 1);
+        if (e->request_count) memcpy(requests, e->requests, (size_t)e->request_count * sizeof *requests);
+        e->requests = requests;
+        e->request_room = 2 * e->request_room + 1;
+    }
+    if (count + samples > e->sequence_room) {
+        Sequence *sequences = arena_array(&e->run_arena, Sequence, 2 * count + samples);
+        if (count) memcpy(sequences, e->sequences, (size_t)count * sizeof *sequences);
+        e->sequences = sequences;
+        e->sequence_room = 2 * count + samples;
+    }
+}
+
+bool engine_add(Engine *e, const EngineRequest *request, Error *error) {
+    if (!check_request(e, request, error)) return false;
+    for (int64_t i = 0; i < e->request_count; i++)
+        if (e->requests[i].number == request->prompt)
+            return error_set(error, "prompt %d is asked for twice", request->prompt);
+    make_room(e, request->samples);
+    add_request(e, request);
+    scheduler_extend(&e->scheduler, e->sequences, e->counts.samples);
+    return true;
+}
+
+bool engine_idles(const Engine *e) {
+    return scheduler_idles(&e->scheduler);
 }
 
 // ---- drawing tokens

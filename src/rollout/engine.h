@@ -70,6 +70,12 @@ int64_t engine_longest_prompt(const Engine *engine);
 // the cache even alone.
 bool engine_start(Engine *engine, const EngineRequest *requests, int64_t count, EngineRun run, Error *error);
 
+// One more request for the run under way, behind the others; refused as engine_start does. Answers' arrays stay where they are.
+bool engine_add(Engine *engine, const EngineRequest *request, Error *error);
+
+// Whether another request would find work to do: a seat is free, and no sample waits.
+bool engine_idles(const Engine *engine);
+
 // One round. False when all samples are finished.
 bool engine_step(Engine *engine);
 

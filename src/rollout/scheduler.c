@@ -31,6 +31,15 @@ void scheduler_start(Scheduler *s, Sequence *sequences, int64_t count) {
     s->seat_count = s->waiting = s->preemptions = s->cached_tokens = 0;
 }
 
+void scheduler_extend(Scheduler *s, Sequence *sequences, int64_t count) {
+    s->sequences = sequences;
+    s->count = count;
+}
+
+bool scheduler_idles(const Scheduler *s) {
+    return s->waiting == s->count && s->seat_count < s->max_seats;
+}
+
 void scheduler_forget(Scheduler *s) {
     CHECK(!s->seat_count, "%lld samples are under way", (long long)s->seat_count);
     page_pool_forget(&s->pool);

@@ -52,6 +52,10 @@ void scheduler_open(Scheduler *scheduler, int64_t pages, int64_t max_seats, bool
 // Ends what was under way and begins with sequences[count], which stay the caller's. Pages that hold whole prefixes stay known.
 void scheduler_start(Scheduler *scheduler, Sequence *sequences, int64_t count);
 
+// There are more samples, behind the others: sequences[count] holds them all, at another place perhaps.
+void scheduler_extend(Scheduler *scheduler, Sequence *sequences, int64_t count);
+bool scheduler_idles(const Scheduler *scheduler); // a seat is free, and no sample waits
+
 void scheduler_forget(Scheduler *scheduler); // pages hold nothing any more: the weights have changed. Between runs
 
 // Gives a page to every seated sample whose next token has none, oldest first, preempting the youngest as need be.

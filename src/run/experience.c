@@ -21,16 +21,16 @@ static bool rollout(Experience *e, Samples *samples, bool *complete, Trainer *t,
                     Arena *arena, Error *error) {
     const GrpoOptions *grpo = &t->settings->grpo;
     EngineRequest *requests;
+    EngineCounts counts = {0};
     EngineRun run = {.seed = (uint64_t)t->settings->run.seed, .purpose = RNG_SAMPLE_TOKEN, .step = (uint32_t)step};
     double started = log_seconds();
     MemoryPhase before = ledger_enter(&t->ops.device.ledger, PHASE_ROLLOUT);
     int64_t batch = t->task.prompts_per_batch;
     bool good = task_train_requests(&t->task, &requests, position, e->counts.gen_batches * batch,
                                     (int32_t)grpo->num_generations_per_prompt, arena, error) &&
-                trainer_rollout(t, samples, complete, arena, requests, batch, &t->settings->generation, run,
+                trainer_rollout(t, samples, &counts, complete, arena, requests, batch, &t->settings->generation, run,
                                 "generating", error);
     ledger_enter(&t->ops.device.ledger, before);
-    EngineCounts counts = engine_counts(t->engine);
     add_counts(&e->counts.rollout, &counts);
     e->counts.generation_seconds += log_seconds() - started;
     return good;
@@ -53,7 +53,7 @@ static bool *score(Experience *e, Samples *samples, Trainer *t, int64_t step, Ar
     int64_t count = samples->count, scored = e->counts.generated - e->counts.unscored, missing = 0;
     bool *differs = arena_array(arena, bool, count);
     int32_t *group = arena_array(arena, int32_t, count);
-    if (!task_reward(&t->task, samples, false, step, arena, error)) return NULL;
+    if (!trainer_reward(t, samples, false, step, arena, error)) return NULL;
     int64_t outside = reward_shaping_scale(samples->reward, samples->valid, count, &s->reward_scaling);
     if (outside)
         log_warn("%lld of %lld rewards are outside grpo.reward_scaling %g to %g and count as its ends",

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "model/score.h"
+#include "run/share.h"
 #include "train/reward_groups.h"
 
 // token_mask · sample_mask of every token: answers of samples that take part.
@@ -28,15 +29,17 @@ static bool reference_logprobs(StepReport *report, Samples *samples, Trainer *t,
     MemoryPhase before = ledger_enter(&t->ops.device.ledger, PHASE_LOGPROB);
     int64_t tokens = samples->offset[samples->count];
     samples->reference_logprobs = arena_array(arena, float, tokens);
-    ScoreInput input = {.count = samples->count,
-                        .offset = samples->offset,
+    int64_t first, last;
+    share_part(&first, &last, samples->offset, samples->count, &t->mesh.data);
+    ScoreInput input = {.count = last - first,
+                        .offset = samples->offset + first,
                         .ids = samples->ids,
                         .wanted = mask,
                         .logit_rows = t->settings->policy.logprob_chunk_size};
     // Tempered, not filtered: reference section 2.1.
     SoftmaxFilter filter = {.temperature = sampler_filter(&t->settings->generation).temperature, .top_p = 1};
     Progress progress;
-    progress_begin(&progress, "reference", tokens);
+    progress_begin(&progress, "reference", samples->offset[last] - samples->offset[first]);
     const PolicyOptions *policy = &t->settings->policy;
     int64_t budget = policy->sequence_packing.enabled ? policy->sequence_packing.logprob_mb_tokens
                      : policy->dynamic_batching.enabled
@@ -44,6 +47,8 @@ static bool reference_logprobs(StepReport *report, Samples *samples, Trainer *t,
                          : policy->logprob_batch_size * policy->max_total_sequence_length;
     bool good = score_sequences(&t->reference, samples->reference_logprobs, &input, filter, budget, &progress, error);
     progress_end(&progress);
+    good = comm_agree(&t->mesh.world, good, error);
+    if (good) share_by_token(samples->reference_logprobs, samples->offset, samples->count, &t->mesh.data);
     resident_drop_scratch(&t->reference);
     ledger_enter(&t->ops.device.ledger, before);
     report->times.logprob = log_seconds() - started;

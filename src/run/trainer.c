@@ -3,16 +3,21 @@
 #include "base/int64.h"
 #include "base/log.h"
 #include "base/stop_signal.h"
+#include "run/deal.h"
 #include "run/ranks.h"
+#include "run/share.h"
 
 #include <string.h>
 
-// No more seats, and pages for them, than the answers of a step or of a validation take.
-static GenerationOptions engine_options(const Settings *s) {
+// No more seats, and pages for them, than a rank's share of the answers of a step or of a validation takes.
+static GenerationOptions engine_options(const Trainer *t) {
+    const Settings *s = t->settings;
     GenerationOptions options = s->generation;
-    int64_t answers = settings_prompts_per_batch(s) * s->grpo.num_generations_per_prompt; // at most 1e18
-    if (settings_validates(s))
-        answers = int64_larger(answers, s->grpo.val_batch_size * s->grpo.val_num_generations_per_prompt);
+    int64_t ranks = t->mesh.data.size;
+    int64_t answers = (settings_prompts_per_batch(s) + ranks - 1) / ranks * s->grpo.num_generations_per_prompt;
+    if (settings_validates(s)) // products of at most 1e18
+        answers = int64_larger(answers,
+                               (s->grpo.val_batch_size + ranks - 1) / ranks * s->grpo.val_num_generations_per_prompt);
     options.max_sequences = int64_smaller(options.max_sequences, answers);
     return options;
 }
@@ -25,7 +30,7 @@ static bool open_policies(Trainer *t, Error *error) {
     if (positions > architecture->max_positions)
         return error_set(error, "policy.max_total_sequence_length: %lld, but the model was made for %lld positions",
                          (long long)positions, (long long)architecture->max_positions);
-    int64_t rows = int64_larger(s->generation.prefill_chunk, engine_options(s).max_sequences);
+    int64_t rows = int64_larger(s->generation.prefill_chunk, engine_options(t).max_sequences);
     t->has_reference = s->algorithm == ALGORITHM_GRPO &&
                        (loss_needs_reference(&s->loss_fn) || advantage_needs_reference(&s->adv_estimator, &s->loss_fn));
     shard_open(&t->shards, &t->ops, t->model.parameters);
@@ -64,7 +69,7 @@ bool trainer_open_ranks(Trainer *t, const Settings *settings, Comm *world, Error
         !ranks_same(world, "the model", t->model_digest, error) ||
         !ranks_same(world, "what data.train and data.validation name", t->task.data_digest, error))
         return false;
-    GenerationOptions options = engine_options(settings);
+    GenerationOptions options = engine_options(t);
     bool good = open_policies(t, error) &&
                 (settings->algorithm == ALGORITHM_SFT ||
                  engine_open(&t->engine, &t->rollout, &options,
@@ -145,24 +150,52 @@ bool trainer_stops(Trainer *t) {
     return t->stop && !t->committed;
 }
 
-bool trainer_rollout(Trainer *t, Samples *samples, bool *complete, Arena *arena, const EngineRequest *requests,
-                     int64_t count, const GenerationOptions *options, EngineRun run, const char *label, Error *error) {
-    int64_t total = 0;
-    for (int64_t i = 0; i < count; i++) total += requests[i].samples;
-    engine_set_sampling(t->engine, options);
-    if (!engine_start(t->engine, requests, count, run, error)) return false;
+// Walks this rank's requests, and those that it takes over, to their ends. False: the rollout was stopped.
+static bool sample(Trainer *t, Deal *deal, const char *label, int64_t samples, int64_t most_tokens, Error *error) {
     // Answers end at any time: a finished one counts as its limit, and until answers finish the drawn tokens count.
     Progress progress;
-    progress_begin(&progress, label, total * options->max_new_tokens);
-    for (bool stopped = false; !stopped && engine_step(t->engine); stopped = !t->committed && stop_signal_taken()) {
+    bool stopped = false, good = true;
+    progress_begin(&progress, label, samples * most_tokens);
+    for (bool more = true; good && more && !stopped;) {
+        const EngineRequest *next;
+        while (good && engine_idles(t->engine) && (next = deal_next(deal))) good = engine_add(t->engine, next, error);
+        more = good && (engine_step(t->engine) || !deal->over);
         EngineCounts counts = engine_counts(t->engine);
-        progress_update(&progress, int64_larger(counts.answer_tokens, counts.finished * options->max_new_tokens));
+        progress_update(&progress, int64_larger(counts.answer_tokens, counts.finished * most_tokens));
+        stopped = deal_stops(deal, !t->committed && stop_signal_taken());
     }
     progress_end(&progress);
-    *complete = !trainer_stops(t);
-    if (!*complete) return true;
-    engine_collect(t->engine, samples, arena);
-    say_lost(samples, label);
-    decode_answers(t, samples, arena);
+    return good;
+}
+
+bool trainer_rollout(Trainer *t, Samples *samples, EngineCounts *counts, bool *complete, Arena *arena,
+                     const EngineRequest *requests, int64_t count, const GenerationOptions *options, EngineRun run,
+                     const char *label, Error *error) {
+    Arena scratch = {0};
+    Deal deal;
+    EngineRequest *first;
+    int64_t own, total = 0;
+    engine_set_sampling(t->engine, options);
+    deal_open(&deal, &first, &own, &t->mesh, requests, count, engine_options(t).max_sequences, &scratch);
+    for (int64_t i = 0; i < own; i++) total += first[i].samples;
+    bool good = comm_agree(&t->mesh.world, engine_start(t->engine, first, own, run, error), error) &&
+                comm_agree(&t->mesh.world, sample(t, &deal, label, total, options->max_new_tokens, error), error);
+    *complete = good && !trainer_stops(t);
+    if (*complete) {
+        Samples collected;
+        engine_collect(t->engine, &collected, t->mesh.data.size > 1 ? &scratch : arena);
+        share_samples(samples, &collected, &t->mesh.data, arena);
+        say_lost(samples, label);
+        if (trainer_writes(t)) decode_answers(t, samples, arena);
+    }
+    if (counts) *counts = share_counts(engine_counts(t->engine), &t->mesh.data);
+    arena_close(&scratch);
+    return good;
+}
+
+bool trainer_reward(Trainer *t, Samples *samples, bool held_out, int64_t step, Arena *arena, Error *error) {
+    bool good = !trainer_writes(t) || task_reward(&t->task, samples, held_out, step, arena, error);
+    if (!comm_agree(&t->mesh.world, good, error)) return false;
+    share_rewards(samples, &t->mesh.world, arena);
     return true;
 }

@@ -54,7 +54,12 @@ bool trainer_asked(Trainer *trainer);
 // Whether the step under way is to be abandoned now. All ranks call it.
 bool trainer_stops(Trainer *trainer);
 
-// Samples `samples` answers to each request under the given options; the Samples' texts are decoded too. *complete is false,
-// and the samples are undefined, when the step was abandoned.
-bool trainer_rollout(Trainer *trainer, Samples *samples, bool *complete, Arena *arena, const EngineRequest *requests,
-                     int64_t count, const GenerationOptions *options, EngineRun run, const char *label, Error *error);
+// Samples answers to the requests under the given options, each on one of the ranks (run/deal.h); all ranks have all samples in the end,
+// and rank 0 their texts. counts (may be NULL) are sums over ranks. *complete is false, and the samples are undefined, when the step was
+// abandoned.
+bool trainer_rollout(Trainer *trainer, Samples *samples, EngineCounts *counts, bool *complete, Arena *arena,
+                     const EngineRequest *requests, int64_t count, const GenerationOptions *options, EngineRun run,
+                     const char *label, Error *error);
+
+// What the samples are worth (task_reward): rank 0 scores each once, all know.
+bool trainer_reward(Trainer *trainer, Samples *samples, bool held_out, int64_t step, Arena *arena, Error *error);

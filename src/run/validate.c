@@ -59,12 +59,13 @@ static bool ask(Tally *tally, StrBuf *lines, bool *complete, Trainer *t, int64_t
     Samples samples;
     EngineRun run = {.seed = (uint64_t)s->run.seed, .purpose = RNG_VALIDATE_TOKEN};
     if (!task_validation_requests(&t->task, &requests, first, count, (int32_t)k, arena, error) ||
-        !trainer_rollout(t, &samples, complete, arena, requests, count, &s->val_generation, run, "validating", error))
+        !trainer_rollout(t, &samples, NULL, complete, arena, requests, count, &s->val_generation, run, "validating",
+                         error))
         return false;
     if (!*complete) return true;
-    if (!task_reward(&t->task, &samples, true, step, arena, error)) return false;
+    if (!trainer_reward(t, &samples, true, step, arena, error)) return false;
     for (int64_t q = 0; q < count; q++) count_question(tally, &samples, q * k, k);
-    for (int64_t b = 0; b < samples.count; b++) {
+    for (int64_t b = 0; b < samples.count && trainer_writes(t); b++) {
         record(lines, &t->task, &samples, b, b % k);
         if (tally->printed++ < s->logger.num_val_samples_to_print) print_sample(&t->task, &samples, b, arena);
     }
