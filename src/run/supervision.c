@@ -3,6 +3,7 @@
 #include "base/int64.h"
 #include "base/log.h"
 #include "model/score.h"
+#include "run/share.h"
 
 #include <string.h>
 
@@ -175,13 +176,17 @@ bool supervision_measure(double *loss, int64_t *tokens, Trainer *t, const TrainB
                          ? policy->batching.max_tokens
                          : t->settings->sft.val_micro_batch_size * policy->max_total_sequence_length;
     float *logprobs = arena_array(arena, float, total);
-    ScoreInput input = {.count = batch->count,
-                        .offset = batch->offset,
+    int64_t first, last;
+    share_part(&first, &last, batch->offset, batch->count, &t->mesh.data);
+    ScoreInput input = {.count = last - first,
+                        .offset = batch->offset + first,
                         .ids = batch->ids,
                         .wanted = batch->mask,
                         .logit_rows = policy->logprob_chunk_size};
     SoftmaxFilter filter = {.temperature = 1, .top_p = 1};
-    if (!score_sequences(&t->rollout, logprobs, &input, filter, budget, NULL, error)) return false;
+    bool good = score_sequences(&t->rollout, logprobs, &input, filter, budget, NULL, error);
+    if (!comm_agree(&t->mesh.world, good, error)) return false;
+    share_by_token(logprobs, batch->offset, batch->count, &t->mesh.data);
     for (int64_t b = 0; b < batch->count; b++)
         for (int64_t i = batch->offset[b] + 1; i < batch->offset[b + 1]; i++) {
             if (batch->mask[i] == 0) continue;
