@@ -100,6 +100,9 @@ list gdpo grpo.max_num_steps=1 "data.train=[{dataset_name: $work/train.jsonl, en
 check "gdpo by the command's components" $?
 train multi grpo.max_num_steps=1 data.default.env_name=math_multi_reward grpo.adv_estimator.name=gdpo
 check "gdpo by math_multi_reward" $?
+grep -q '"train/reward_components/correctness":' "$work/multi/metrics.jsonl" &&
+    grep -q '"reward_components":{"correctness":' "$work/multi/train_data_step1.jsonl"
+check "components of a reward are in the metrics and in the sample log" $?
 
 # --- resumed: the same questions in the same order
 list killed grpo.max_num_steps=3 && list killed grpo.max_num_steps=6
@@ -151,7 +154,7 @@ refuse "data.train.env_name: \"code\" is no reward" data.train.env_name=code
 refuse "data.train.prompt_file: none.txt: cannot open" data.train.prompt_file=none.txt
 echo 'no slot' >"$work/slotless.txt"
 refuse "slotless.txt: no slot {} for the question" data.train.prompt_file="$work/slotless.txt"
-refuse "processor: 'sft_processor' is not supported" data.train.processor=sft_processor
+refuse "processor: 'sft_processor' in a recipe of grpo" data.train.processor=sft_processor
 refuse "subset: 'socratic' is not supported" +data.train.subset=socratic
 refuse "data.validation.split_validation_size: 0.5, but all" ++data.validation.split_validation_size=0.5
 refuse "data.train.input_kee\|input_key" +data.train.input_kee=x

@@ -82,6 +82,18 @@ static void put_losses(json_t *line, const UpdateResult *u, const LossOptions *o
     if (options->truncated_importance_sampling_type) put(line, "train/is_oob_ratio", m->is_oob_ratio);
 }
 
+// Means over the samples that could be scored.
+static void put_components(json_t *line, const Samples *s, double scored) {
+    char name[96];
+    for (int c = 0; c < s->component_count; c++) {
+        double sum = 0;
+        for (int64_t b = 0; b < s->count; b++)
+            if (s->valid[b] != 0) sum += (double)s->component[c][b];
+        snprintf(name, sizeof name, "train/reward_components/%.60s", s->component_name[c]);
+        put(line, name, sum / scored);
+    }
+}
+
 static void put_rollout(json_t *line, const StepReport *r, const AnswerStats *a, bool dynamic) {
     double B = (double)r->samples->count;
     double mean = a->reward / a->scored, n = a->scored;
@@ -92,6 +104,7 @@ static void put_rollout(json_t *line, const StepReport *r, const AnswerStats *a,
         put(line, "train/dynamic_sampling_num_gen_batches", (double)r->collected.gen_batches);
         put(line, "train/dynamic_sampling_num_discarded_valid_samples", (double)r->collected.discarded);
     }
+    put_components(line, r->samples, a->scored);
     put(line, "train/unscored_samples", (double)r->collected.unscored);
     put(line, "train/reward_std", sqrt(fmax(variance, 0)));
     put(line, "train/frac_reward_zero_std", (double)r->collected.groups.equal / (double)r->collected.groups.groups);
@@ -243,15 +256,15 @@ static json_t *step_metrics(const StepReport *r, const AnswerStats *a, const Tra
 static json_t *validation_metrics(const Validation *v, int64_t step, const Trainer *t) {
     json_t *line = json_object();
     json_object_set_new(line, "step", json_integer(step));
-    put(line, "timing/validation/total_validation_time", v->seconds);
     if (t->settings->algorithm == ALGORITHM_SFT) {
         put(line, "validation/val_loss", v->loss);
-        return line;
+    } else {
+        put(line, "validation/accuracy", v->accuracy);
+        if (t->settings->grpo.val_num_generations_per_prompt > 1) put(line, "validation/pass_k", v->pass_k);
+        put(line, "validation/avg_length", v->avg_length);
+        put(line, "validation/unscored_samples", (double)v->unscored);
     }
-    put(line, "validation/accuracy", v->accuracy);
-    if (t->settings->grpo.val_num_generations_per_prompt > 1) put(line, "validation/pass_k", v->pass_k);
-    put(line, "validation/avg_length", v->avg_length);
-    put(line, "validation/unscored_samples", (double)v->unscored);
+    put(line, "timing/validation/total_validation_time", v->seconds);
     return line;
 }
 
@@ -365,6 +378,16 @@ static json_t *token_bytes(const Samples *s, int64_t b, const Trainer *t) {
     return list;
 }
 
+void step_log_put_components(json_t *line, const Samples *samples, int64_t sample) {
+    if (!samples->component_count) return;
+    json_t *components = json_object();
+    for (int c = 0; c < samples->component_count; c++)
+        json_object_set_new(components, samples->component_name[c],
+                            samples->valid[sample] != 0 ? jsonio_real((double)samples->component[c][sample])
+                                                        : json_null());
+    json_object_set_new(line, "reward_components", components);
+}
+
 static json_t *sample_line(const StepReport *r, int64_t b, const Trainer *t) {
     const Samples *s = r->samples;
     int64_t first = s->offset[b], length = s->offset[b + 1] - first;
@@ -378,6 +401,7 @@ static json_t *sample_line(const StepReport *r, int64_t b, const Trainer *t) {
     json_object_set_new(line, "rewards", jsonio_real((double)s->reward[b]));
     if (t->settings->grpo.use_dynamic_sampling)
         json_object_set(line, "filtered_rewards", json_object_get(line, "rewards"));
+    step_log_put_components(line, s, b);
     json_object_set_new(line, "advantages", floats(s->advantage + first, length));
     json_object_set_new(line, "input_lengths", json_integer(length));
     json_object_set_new(line, "finish_reason", json_string(samples_finish_name(s->finish[b])));

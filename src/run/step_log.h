@@ -36,6 +36,9 @@ bool step_log_write(const StepReport *report, Trainer *trainer, double seconds_l
 bool step_log_samples(const StepReport *report, const Trainer *trainer, Error *error);
 bool step_log_validation(const Validation *validation, int64_t step, const Trainer *trainer, Error *error);
 
+// Adds what the sample's reward consists of, {name: value or null}, to a line of a sample log, if it has components.
+void step_log_put_components(json_t *line, const Samples *samples, int64_t sample);
+
 // The metric that checkpointing.metric_name means: "train:reward" is train/reward of the step, "val:accuracy" is
 // validation/accuracy, NAN when the step had no validation. Refuses a name that no step has, telling the nearest; so an empty
 // report (samples of count 0) serves to check a name.

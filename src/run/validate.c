@@ -4,6 +4,7 @@
 #include "base/int64.h"
 #include "base/jsonio.h"
 #include "base/log.h"
+#include "run/step_log.h"
 #include "run/supervision.h"
 
 #include <math.h>
@@ -14,6 +15,7 @@ static void record(StrBuf *lines, const Task *task, const Samples *samples, int6
     json_object_set_new(line, "content", task_messages(task, true, samples->question[b], samples->text[b]));
     json_object_set_new(line, "sample", json_integer(sample));
     json_object_set_new(line, "rewards", samples->valid[b] ? jsonio_real((double)samples->reward[b]) : json_null());
+    step_log_put_components(line, samples, b);
     json_object_set_new(line, "length",
                         json_integer(samples->offset[b + 1] - samples->offset[b] - samples->prompt_length[b]));
     json_object_set_new(line, "finish_reason", json_string(samples_finish_name(samples->finish[b])));
