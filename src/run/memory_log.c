@@ -13,7 +13,7 @@
 static const char ending[] = "\n]\n";
 enum { ENDING = sizeof ending - 1 };
 
-static json_t *by_tag(const uint64_t bytes[MEMORY_TAG_COUNT]) {
+json_t *memory_log_by_tag(const uint64_t bytes[MEMORY_TAG_COUNT]) {
     json_t *tags = json_object();
     for (int tag = 0; tag < MEMORY_TAG_COUNT; tag++)
         if (bytes[tag]) json_object_set_new(tags, ledger_tag_name(tag), json_integer((json_int_t)bytes[tag]));
@@ -35,7 +35,7 @@ static json_t *entry_of(const MemorySeen *seen, int64_t step, int rank) {
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
         const LedgerPeak *peak = &seen->phase_peak[phase];
         if (!peak->total) continue;
-        json_t *alive = json_pack("{s:I}", "total", (json_int_t)peak->total), *tags = by_tag(peak->by_tag);
+        json_t *alive = json_pack("{s:I}", "total", (json_int_t)peak->total), *tags = memory_log_by_tag(peak->by_tag);
         json_object_update(alive, tags);
         json_object_set_new(phases, ledger_phase_name(phase), alive);
         json_decref(tags);
@@ -44,8 +44,8 @@ static json_t *entry_of(const MemorySeen *seen, int64_t step, int rank) {
     json_object_set_new(entry, "rank", json_integer(rank));
     json_object_set_new(entry, "peak_memory_allocated_mb", json_real((double)seen->peak.total / 0x1p20));
     json_object_set_new(entry, "process_peak_mb", json_real((double)seen->process_peak / 0x1p20));
-    json_object_set_new(entry, "at_peak", by_tag(seen->peak.by_tag));
-    json_object_set_new(entry, "peak_by_tag", by_tag(seen->tag_peak));
+    json_object_set_new(entry, "at_peak", memory_log_by_tag(seen->peak.by_tag));
+    json_object_set_new(entry, "peak_by_tag", memory_log_by_tag(seen->tag_peak));
     json_object_set_new(entry, "peak_by_phase", phases);
     return entry;
 }

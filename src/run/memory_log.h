@@ -9,6 +9,8 @@
 #include "base/error.h"
 #include "device/ledger.h"
 
+#include <jansson.h>
+
 // What a rank has seen since the step began.
 typedef struct MemorySeen {
     LedgerPeak peak, phase_peak[PHASE_COUNT];
@@ -16,6 +18,8 @@ typedef struct MemorySeen {
     uint64_t process_peak; // bytes
 } MemorySeen;
 MemorySeen memory_log_seen(const Ledger *ledger);
+
+json_t *memory_log_by_tag(const uint64_t bytes[MEMORY_TAG_COUNT]); // {tag: bytes} of all that are not 0. New reference
 
 // Appends what each of the ranks has seen, seen[ranks]; the file is valid JSON between any two calls.
 bool memory_log_write(const MemorySeen *seen, int ranks, int64_t step, const char *log_dir, Error *error);

@@ -48,6 +48,13 @@ static bool open_policies(Trainer *t, Error *error) {
     return true;
 }
 
+static bool open_engine(Trainer *t, EngineStops stops, Error *error) {
+    GenerationOptions options = engine_options(t);
+    if (t->settings->algorithm == ALGORITHM_SFT) return true;
+    if (!stops.tokenizer) options.stop_string_count = 0; // nothing is drawn that could be read
+    return engine_open(&t->engine, &t->rollout, &options, stops, error);
+}
+
 // What a rank does alone.
 static bool open_inputs(Trainer *t, int threads, Error *error) {
     const Settings *settings = t->settings;
@@ -69,12 +76,19 @@ bool trainer_open_ranks(Trainer *t, const Settings *settings, Comm *world, Error
         !ranks_same(world, "the model", t->model_digest, error) ||
         !ranks_same(world, "what data.train and data.validation name", t->task.data_digest, error))
         return false;
-    GenerationOptions options = engine_options(t);
-    bool good = open_policies(t, error) &&
-                (settings->algorithm == ALGORITHM_SFT ||
-                 engine_open(&t->engine, &t->rollout, &options,
-                             (EngineStops){t->model.tokenizer, t->model.stop_ids, t->model.stop_count}, error));
-    return comm_agree(world, good, error);
+    EngineStops stops = {t->model.tokenizer, t->model.stop_ids, t->model.stop_count};
+    return comm_agree(world, open_policies(t, error) && open_engine(t, stops, error), error);
+}
+
+bool trainer_open_plan(Trainer *t, const Settings *settings, const Comm *world, const Architecture *architecture,
+                       const ParameterTable *parameters, Error *error) {
+    *t = (Trainer){.settings = settings, .started = log_seconds()};
+    if (!mesh_open(&t->mesh, world, 1, &t->ops.device, error) ||
+        !ops_open(&t->ops, (OpsOptions){.device = DEVICE_PLAN}, error))
+        return false;
+    t->model =
+        (LoadedModel){.path = settings->policy.model_name, .architecture = architecture, .parameters = parameters};
+    return open_policies(t, error) && open_engine(t, (EngineStops){0}, error);
 }
 
 bool trainer_open(Trainer *t, const Settings *settings, Error *error) {
@@ -186,7 +200,7 @@ bool trainer_rollout(Trainer *t, Samples *samples, EngineCounts *counts, bool *c
         engine_collect(t->engine, &collected, t->mesh.data.size > 1 ? &scratch : arena);
         share_samples(samples, &collected, &t->mesh.data, arena);
         say_lost(samples, label);
-        if (trainer_writes(t)) decode_answers(t, samples, arena);
+        if (trainer_writes(t) && t->model.tokenizer) decode_answers(t, samples, arena);
     }
     if (counts) *counts = share_counts(engine_counts(t->engine), &t->mesh.data);
     arena_close(&scratch);

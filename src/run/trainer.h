@@ -35,7 +35,11 @@ typedef struct Trainer {
 // of the world fail together.
 bool trainer_open_ranks(Trainer *trainer, const Settings *settings, Comm *world, Error *error);
 bool trainer_open(Trainer *trainer, const Settings *settings, Error *error); // one rank
-void trainer_close(Trainer *trainer);                                        // accepts a half-opened one
+// The same without weights, text and task, on the plan device, as a rank of a pretended world: policies and engine take as much
+// as they would (run/plan.h).
+bool trainer_open_plan(Trainer *trainer, const Settings *settings, const Comm *world, const Architecture *architecture,
+                       const ParameterTable *parameters, Error *error);
+void trainer_close(Trainer *trainer); // accepts a half-opened one
 
 // Gives back what the rollout holds between its runs: weights, pages of keys and values, logits, scratch. trainer_refit, and
 // the next run, take them again.
@@ -55,7 +59,7 @@ bool trainer_asked(Trainer *trainer);
 bool trainer_stops(Trainer *trainer);
 
 // Samples answers to the requests under the given options, each on one of the ranks (run/deal.h); all ranks have all samples in the end,
-// and rank 0 their texts. counts (may be NULL) are sums over ranks. *complete is false, and the samples are undefined, when the step was
+// and rank 0 their texts, where there is a tokenizer. counts (may be NULL) are sums over ranks. *complete is false, and the samples are undefined, when the step was
 // abandoned.
 bool trainer_rollout(Trainer *trainer, Samples *samples, EngineCounts *counts, bool *complete, Arena *arena,
                      const EngineRequest *requests, int64_t count, const GenerationOptions *options, EngineRun run,

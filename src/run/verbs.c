@@ -7,6 +7,7 @@
 #include "run/export_command.h"
 #include "run/generate_command.h"
 #include "run/help_command.h"
+#include "run/plan_command.h"
 #include "run/pull_command.h"
 #include "run/report_command.h"
 #include "run/tokenize_command.h"
@@ -14,9 +15,10 @@
 
 #include <string.h>
 
-static const Command *const verbs[] = {&train_command,    &compare_command, &generate_command, &score_command,
-                                       &tokenize_command, &config_command,  &bench_command,    &pull_command,
-                                       &export_command,   &report_command,  &help_command,     &completion_command};
+static const Command *const verbs[] = {&train_command,     &plan_command,     &compare_command, &generate_command,
+                                       &score_command,     &tokenize_command, &config_command,  &bench_command,
+                                       &pull_command,      &export_command,   &report_command,  &help_command,
+                                       &completion_command};
 enum { VERB_COUNT = sizeof verbs / sizeof *verbs };
 
 const Command *const *verbs_all(int *count) {

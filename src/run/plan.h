@@ -1,0 +1,38 @@
+// A step of a recipe on a device that allocates nothing: the step itself (trainer, rollout, learning_run, validation), with
+// lengths that are given instead of sampled. What its ledger and its operations counted is what a run of such lengths takes, on
+// one rank of so many.
+#pragma once
+#include "config/settings.h"
+#include "run/plan_machine.h"
+#include "run/plan_model.h"
+#include "run/trainer.h"
+
+// What is assumed where a run would find out.
+typedef struct PlanOptions {
+    int rank, ranks;
+    int64_t prompt_tokens, answer_tokens; // of every sample; 0: as long as the recipe allows (plan_lengths)
+    PlanMachine machine;                  // name NULL: no times
+    bool memory_only;                     // answers are not decoded and one update is enough: the same memory, sooner
+} PlanOptions;
+
+// Tokens of every sample: answer_tokens, at most policy.generation.max_new_tokens, behind prompt_tokens. Without a given prompt
+// it has what max_model_len leaves beside the longest answer, at least a quarter of it, at most data.max_input_seq_length;
+// without a given answer it is as long as possible. Refuses what does not fit.
+bool plan_lengths(int64_t *prompt, int64_t *answer, const Settings *settings, const PlanOptions *options, Error *error);
+
+typedef struct Plan {
+    int64_t parameters, prompt_tokens, answer_tokens, samples, updates;
+    LedgerPeak peak;                      // of a step, what was alive together
+    LedgerPeak update_peak;               // of forward, backward and optimizer
+    MemoryPhase peak_phase, update_phase; // when
+    LedgerPeak by_phase[PHASE_COUNT];     // load: of the opening; validate: of a validation
+    OpsWork work[PHASE_COUNT];            // of a step; load: 0
+    int64_t step_tokens;                  // of all samples of a step
+} Plan;
+
+// Plans the step of a recipe: one to warm up, then the one that counts. The peaks are those of the second.
+bool plan_make(Plan *plan, const Settings *settings, const PlanOptions *options, Error *error);
+
+// One step of an opened plan trainer, whose P prompts have prompt_tokens[P] tokens: what plan_make repeats. For tests.
+bool plan_step(Trainer *trainer, const PlanOptions *options, const int64_t *prompt_tokens, int64_t step, Error *error);
+bool plan_validation(Trainer *trainer, const PlanOptions *options, int64_t prompt_tokens, Error *error);

@@ -1,0 +1,289 @@
+// Plan = run: the planned step makes the allocations of the real one, event by event; lengths, models by file and by name,
+// machines, refusals.
+#include "base/file.h"
+#include "base/log.h"
+#include "run/grpo.h"
+#include "run/plan.h"
+#include "support/toy_model.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static Arena arena;
+static Error error;
+static char folder[64];
+enum { STEPS = 2, MOST_OVERRIDES = 16 };
+
+static const char recipe[] =
+    "grpo: {num_prompts_per_step: 4, num_generations_per_prompt: 4, max_num_steps: 2, max_num_epochs: 100, val_period: "
+    "2, "
+    "val_at_start: true, max_val_samples: 5, val_batch_size: 3}\n"
+    "policy:\n"
+    "  precision: float32\n"
+    "  train_global_batch_size: 8\n"
+    "  train_micro_batch_size: 3\n"
+    "  max_total_sequence_length: 96\n"
+    "  sequence_packing: {enabled: false}\n"
+    "  generation: {max_new_tokens: 12, ignore_eos: true}\n"
+    "  optimizer: {kwargs: {lr: 1.0e-3}}\n"
+    "checkpointing: {enabled: false}\n"
+    "data:\n"
+    "  train: {dataset_name: arithmetic, left: [0, 900], right: [0, 12], split_validation_size: 5}\n"
+    "  default: {env_name: last_integer}\n";
+
+static const char *path(const char *name) {
+    return arena_format(&arena, "%s/%s", folder, name);
+}
+
+static void require(bool good) {
+    if (!good) fail_msg("%s", error.text);
+}
+
+static Settings *settings(const char *model, char *const *overrides) {
+    char *all[MOST_OVERRIDES] = {arena_format(&arena, "policy.model_name=%s", path(model)),
+                                 arena_format(&arena, "logger.log_dir=%s", path("run"))};
+    int count = 2;
+    while (*overrides) all[count++] = *overrides++;
+    Settings *settings;
+    require(settings_load(&settings, &arena, path("recipe.yaml"), count, all, &error));
+    return settings;
+}
+#define SETTINGS(model, ...) settings(model, (char *[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
+
+static int setup(void **state) {
+    (void)state;
+    log_set_level(LOG_QUIET);
+    snprintf(folder, sizeof folder, "/tmp/whet-plan-%d", (int)getpid());
+    return toy_model_write(path("llama"), MODEL_LLAMA, 1, &error) &&
+                   toy_model_write(path("qwen3"), MODEL_QWEN3, 1, &error) &&
+                   file_write(path("recipe.yaml"), recipe, strlen(recipe), &error)
+               ? 0
+               : -1;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    file_remove_tree(folder, &error);
+    arena_close(&arena);
+    return 0;
+}
+
+// ---- plan = run
+
+static void run_plan(Trainer *planned, const Trainer *real, const Settings *s) {
+    static const PlanOptions options = {.ranks = 1};
+    trainer_refit(planned);
+    if (s->run.val_at_start) require(plan_validation(planned, &options, 9, &error));
+    for (int64_t step = 1; step <= STEPS; step++) {
+        int64_t tokens[8], count = real->task.prompts_per_batch;
+        EngineRequest *requests;
+        require(task_train_requests(&real->task, &requests, (step - 1) * count, 0, 4, &arena, &error));
+        for (int64_t p = 0; p < count; p++) tokens[p] = requests[p].count;
+        require(plan_step(planned, &options, tokens, step, &error));
+        if (step % s->run.val_period == 0) require(plan_validation(planned, &options, 9, &error));
+    }
+}
+
+static void check_events(const Settings *s, const char *what) {
+    Trainer real, planned;
+    PlanModel model;
+    Comm world = comm_pretend(0, 1);
+    require(trainer_open(&real, s, &error) &&
+            plan_model_open(&model, s->policy.model_name, s->policy.hf_config_overrides, &error) &&
+            trainer_open_plan(&planned, s, &world, &model.architecture, &model.parameters, &error));
+    Ledger *run = &real.ops.device.ledger, *plan = &planned.ops.device.ledger;
+    assert_memory_equal(run->live, plan->live, sizeof run->live);
+    assert_memory_equal(run->tag_peak, plan->tag_peak, sizeof run->tag_peak);
+    run->record = plan->record = true;
+    require(grpo_train(&real, &error));
+    run_plan(&planned, &real, s);
+    assert_true(run->event_count > 100);
+    for (size_t i = 0; i < run->event_count && i < plan->event_count; i++) {
+        const LedgerEvent *a = &run->events[i], *b = &plan->events[i];
+        if (a->phase != b->phase || a->tag != b->tag || a->bytes != b->bytes)
+            fail_msg("%s: event %zu is %s %s %lld, planned %s %s %lld", what, i, ledger_phase_name(a->phase),
+                     ledger_tag_name(a->tag), (long long)a->bytes, ledger_phase_name(b->phase), ledger_tag_name(b->tag),
+                     (long long)b->bytes);
+    }
+    assert_int_equal(run->event_count, plan->event_count);
+    assert_memory_equal(&run->peak, &plan->peak, sizeof run->peak);
+    // Not only what lies there, but also what is done with it; but real prompts share their first pages.
+    for (int phase = PHASE_LOGPROB; phase < PHASE_VALIDATE; phase++)
+        assert_int_equal(real.ops.work[phase].flops, planned.ops.work[phase].flops);
+    trainer_close(&real);
+    trainer_close(&planned);
+    plan_model_close(&model);
+}
+
+static void test_precisions_and_output_dtypes(void **state) {
+    (void)state;
+    static const char *const dtypes[] = {"float32", "bfloat16", "float16"};
+    for (int c = 0; c < 3; c++)
+        for (int o = 0; o < 3; o++) {
+            char *precision = arena_format(&arena, "policy.precision=%s", dtypes[c]);
+            char *output = arena_format(&arena, "policy.automodel_cfg.fsdp_output_dtype=%s", dtypes[o]);
+            check_events(SETTINGS("llama", precision, output), arena_format(&arena, "%s %s", dtypes[c], dtypes[o]));
+        }
+}
+
+static void test_choices(void **state) {
+    (void)state;
+    static const struct {
+        const char *model;
+        char *overrides[5];
+    } cases[] = {
+        {"llama", {"policy.automodel_cfg.activation_checkpointing=true"}},
+        {"llama", {"policy.automodel_cfg.activation_checkpointing=selective", "policy.precision=bfloat16"}},
+        {"llama", {"policy.logprob_chunk_size=5"}},
+        {"llama", {"policy.logprob_chunk_size=500", "policy.precision=bfloat16"}},
+        {"llama", {"policy.sequence_packing.enabled=true", "policy.sequence_packing.train_mb_tokens=100"}},
+        {"llama",
+         {"policy.sequence_packing.enabled=true", "policy.sequence_packing.train_mb_tokens=96",
+          "policy.sequence_packing.algorithm=first_fit_shuffle"}},
+        {"llama", {"policy.dynamic_batching.enabled=true", "policy.dynamic_batching.train_mb_tokens=128"}},
+        {"llama", {"loss_fn.reference_policy_kl_penalty=0"}},
+        {"llama", {"policy.train_global_batch_size=16", "policy.train_micro_batch_size=16"}},
+        {"llama", {"whet.kv_cache_tokens=128", "whet.max_sequences=3"}},
+        {"llama", {"policy.generation.top_p=0.9"}},
+        {"llama", {"grpo.val_at_start=false", "whet.threads=1"}},
+        {"qwen3", {"policy.precision=bfloat16"}},
+        {"qwen3", {"policy.automodel_cfg.activation_checkpointing=true"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_events(settings(cases[i].model, cases[i].overrides), cases[i].overrides[0]);
+}
+
+// The whole of `whet plan` says what the second step of the same run says, and the shorter way says the same.
+static void test_peaks(void **state) {
+    (void)state;
+    Settings *s = SETTINGS("llama", "policy.precision=bfloat16");
+    PlanOptions options = {.ranks = 1, .prompt_tokens = 20};
+    Plan plan, quick;
+    require(plan_make(&plan, s, &options, &error));
+    options.memory_only = true;
+    require(plan_make(&quick, s, &options, &error));
+    assert_memory_equal(&plan.peak, &quick.peak, sizeof plan.peak);
+    assert_memory_equal(&plan.update_peak, &quick.update_peak, sizeof plan.peak);
+    assert_memory_equal(plan.by_phase, quick.by_phase, sizeof plan.by_phase);
+    assert_int_equal(plan.answer_tokens, 12);
+    assert_int_equal(plan.step_tokens, 16 * 32);
+    assert_true(plan.work[PHASE_ROLLOUT].flops > quick.work[PHASE_ROLLOUT].flops);
+    assert_int_equal(plan.work[PHASE_BACKWARD].flops, quick.work[PHASE_BACKWARD].flops);
+    // Forward is 2 operations for each weight of a block and token, and attention; masters, moments and gradients are AdamW's.
+    uint64_t total = (uint64_t)plan.parameters;
+    assert_in_range(plan.peak.by_tag[MEMORY_OPTIMIZER], 8 * total, 8 * total + 65536);
+    assert_in_range(plan.work[PHASE_OPTIMIZER].bytes, 2 * 32 * total,
+                    2 * (32 * total + 65536)); // two updates: norm and AdamW
+    assert_int_equal(plan.update_phase, PHASE_BACKWARD);
+}
+
+// ---- what is assumed
+
+static void test_lengths(void **state) {
+    (void)state;
+    static const struct {
+        const char *total, *answer, *input; // of the recipe
+        int64_t given_prompt, given_answer, prompt, answer_tokens;
+        const char *refused;
+    } cases[] = {
+        {"512", "512", "512", 0, 0, 128, 384, NULL},
+        {"512", "256", "512", 0, 0, 256, 256, NULL},
+        {"512", "256", "100", 0, 0, 100, 256, NULL},
+        {"1536", "1024", "1536", 0, 0, 512, 1024, NULL},
+        {"512", "512", "512", 30, 0, 30, 482, NULL},
+        {"512", "512", "512", 0, 500, 12, 500, NULL},
+        {"512", "512", "512", 20, 100, 20, 100, NULL},
+        {"512", "512", "512", 512, 0, 0, 0, "--prompt-tokens is 512; the recipe allows at most 511"},
+        {"512", "256", "100", 101, 0, 0, 0, "--prompt-tokens is 101; the recipe allows at most 100"},
+        {"512", "512", "512", 20, 493, 0, 0, "--answer-tokens is 493; behind a prompt of 20 tokens"},
+        {"512", "64", "512", 0, 65, 0, 0, "at most 64"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const Settings *s =
+            SETTINGS("llama", arena_format(&arena, "policy.max_total_sequence_length=%s", cases[i].total),
+                     arena_format(&arena, "policy.generation.max_new_tokens=%s", cases[i].answer),
+                     arena_format(&arena, "data.max_input_seq_length=%s", cases[i].input));
+        PlanOptions options = {.prompt_tokens = cases[i].given_prompt, .answer_tokens = cases[i].given_answer};
+        int64_t prompt, answer;
+        bool good = plan_lengths(&prompt, &answer, s, &options, &error);
+        if (cases[i].refused) {
+            assert_false(good);
+            assert_non_null(strstr(error.text, cases[i].refused));
+            continue;
+        }
+        require(good);
+        assert_int_equal(prompt, cases[i].prompt);
+        assert_int_equal(answer, cases[i].answer_tokens);
+    }
+}
+
+static void test_models(void **state) {
+    (void)state;
+    static const char config[] =
+        "{\"model_type\": \"qwen2\", \"vocab_size\": 100, \"hidden_size\": 32, \"intermediate_size\": 48, "
+        "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"num_key_value_heads\": 2}";
+    PlanModel model;
+    require(file_write(path("shape.json"), config, strlen(config), &error));
+    require(plan_model_open(&model, path("shape.json"), NULL, &error));
+    assert_int_equal(model.architecture.layer_count, 2);
+    plan_model_close(&model);
+    require(plan_model_open(&model, path("shape.json"), "{\"num_hidden_layers\": 5}", &error));
+    assert_int_equal(model.architecture.layer_count, 5);
+    plan_model_close(&model);
+    require(plan_model_open(&model, "Qwen/Qwen2.5-72B", NULL, &error));
+    assert_int_equal(model.parameters.total, 72706203648);
+    plan_model_close(&model);
+    assert_false(plan_model_open(&model, "Qwen/Qwen2.5-73B", NULL, &error));
+    assert_non_null(strstr(error.text, "policy.model_name: 'Qwen/Qwen2.5-73B' is no file"));
+    assert_non_null(strstr(error.text, "like Qwen2.5-"));
+    plan_model_close(&model);
+    require(file_write(path("broken.json"), "{}", 2, &error));
+    assert_false(plan_model_open(&model, path("broken.json"), NULL, &error));
+    assert_non_null(strstr(error.text, "broken.json: key model_type is missing"));
+    plan_model_close(&model);
+}
+
+static void test_machines(void **state) {
+    (void)state;
+    PlanMachine machine;
+    char *names = arena_string(&arena, plan_machine_names());
+    for (char *name = strtok(names, "|"); name; name = strtok(NULL, "|")) {
+        if (!strcmp(name, "this")) continue; // takes a while
+        require(plan_machine_find(&machine, name, &error));
+        assert_string_equal(machine.name, name);
+        assert_true(machine.flops[1] >= machine.flops[0] && machine.bytes > machine.link);
+    }
+    assert_false(plan_machine_find(&machine, "h10", &error));
+    assert_non_null(strstr(error.text, "did you mean h100"));
+    // A machine whose memory is slow is waiting for it all the time, and one that computes slowly for that.
+    Settings *s = SETTINGS("llama");
+    PlanOptions options = {.ranks = 1, .machine = {.name = "slow memory", .flops = {1e18, 1e18}, .bytes = 1e6}};
+    Plan plan;
+    require(plan_make(&plan, s, &options, &error));
+    for (int phase = PHASE_ROLLOUT; phase < PHASE_CHECKPOINT; phase++)
+        assert_true(fabs(plan.work[phase].seconds - (double)plan.work[phase].bytes * 1e-6) <=
+                    1e-9 * plan.work[phase].seconds);
+    options.machine = (PlanMachine){.name = "slow", .flops = {1e6, 1e6}, .bytes = 1e18};
+    require(plan_make(&plan, s, &options, &error));
+    assert_true(plan.work[PHASE_FORWARD].seconds > 0.999 * (double)plan.work[PHASE_FORWARD].flops * 1e-6);
+    assert_true(plan.work[PHASE_FORWARD].seconds < 1.001 * (double)plan.work[PHASE_FORWARD].flops * 1e-6);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_precisions_and_output_dtypes),
+        cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_peaks),
+        cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_models),
+        cmocka_unit_test(test_machines),
+    };
+    return cmocka_run_group_tests_name("plan", tests, setup, teardown);
+}
