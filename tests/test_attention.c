@@ -102,7 +102,7 @@ static void backward_too(Ops *ops, const Case *c, Result *result, const Tensor *
     fill_garbage(&dqkv);
     for (int64_t i = 0; i < span_count; i++)
         for (int64_t t = 0; t < spans[i].count; t++) fill(&dout, spans[i].row + t, members[i], t, 1);
-    attention_backward(ops, &dqkv, &dout, out, lse, qkv, kv, &shape, spans, span_count);
+    attention_backward(ops, &dqkv, NULL, &dout, out, lse, qkv, kv, &shape, spans, span_count);
     for (int64_t i = 0; i < span_count; i++)
         for (int64_t t = 0; t < spans[i].count; t++)
             keep(result->dqkv, &dqkv, spans[i].row + t, members[i], t, lengths);
@@ -417,7 +417,7 @@ static void test_flops(void **state) {
         attention_forward(&ops, &out, &lse, &qkv, &kv, &shape, spans, 2);
         assert_int_equal(ops_worked(&ops).flops - before, 4 * 16 * 4 * pairs);
         before = ops_worked(&ops).flops;
-        attention_backward(&ops, &qkv, &out, &out, &lse, &qkv, &kv, &shape, spans + 1, 1);
+        attention_backward(&ops, &qkv, NULL, &out, &out, &lse, &qkv, &kv, &shape, spans + 1, 1);
         assert_true(ops_worked(&ops).flops > before && (ops_worked(&ops).flops - before) % (10 * 16 * 4) == 0);
         kv_pages_close(&ops, &kv);
         device_release(&ops.device, &qkv);

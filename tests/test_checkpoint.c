@@ -155,7 +155,7 @@ static void test_layout_is_a_model_that_opens(void **state) {
     assert_memory_equal(model_file_architecture(file), &setup->architecture, sizeof setup->architecture);
     for (int unit = 0; unit < setup->table.unit_count; unit++) {
         float *values = setup->loaded.weight[unit].data;
-        if (!model_file_read_unit(file, unit, values, &error)) fail_msg("%s", error.text);
+        if (!model_file_read_unit(file, &setup->table, unit, values, &error)) fail_msg("%s", error.text);
     }
     for (int i = 0; i < setup->table.count; i++) {
         const Parameter *p = &setup->table.items[i];

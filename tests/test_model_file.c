@@ -197,7 +197,7 @@ static void test_units_are_read_into_their_flat_arrays(void **state) {
     Error error;
     for (int unit = 0; unit < table->unit_count; unit++) {
         float *flat = arena_array(&fixture->arena, float, table->unit_sizes[unit]);
-        assert_true(model_file_read_unit(file, unit, flat, &error));
+        assert_true(model_file_read_unit(file, table, unit, flat, &error));
         for (int i = 0; i < table->count; i++) {
             const Parameter *item = &table->items[i];
             int64_t count = item->rows * item->cols;

@@ -41,8 +41,8 @@ static void open_walk(Loaded *loaded, const ModelFile *file, DType compute, int 
     Error error;
     PrecisionPolicy policy = {.compute = compute, .output = compute};
     if (!ops_open(&loaded->ops, (OpsOptions){.threads = threads}, &error)) fail_msg("%s", error.text);
-    resident_open(&loaded->resident, &loaded->ops, model_file_architecture(file), model_file_parameters(file), policy,
-                  MEMORY_ROLLOUT_WEIGHTS, 4, 16);
+    resident_open(&loaded->resident, &loaded->ops, model_file_architecture(file), model_file_parameters(file), NULL,
+                  policy, MEMORY_ROLLOUT_WEIGHTS, 4, 16);
 }
 
 static void close_walk(Loaded *loaded) {
@@ -55,7 +55,7 @@ static void load_units(Loaded *loaded, const ModelFile *file) {
     Error error;
     for (int unit = 0; unit < table->unit_count; unit++) {
         Tensor flat = DEVICE_TENSOR(&loaded->ops.device, MEMORY_SCRATCH, DTYPE_F32, table->unit_sizes[unit]);
-        if (!model_file_read_unit(file, unit, flat.data, &error)) fail_msg("%s", error.text);
+        if (!model_file_read_unit(file, table, unit, flat.data, &error)) fail_msg("%s", error.text);
         resident_load_unit(&loaded->resident, unit, &flat);
         device_release(&loaded->ops.device, &flat);
     }

@@ -21,6 +21,10 @@ typedef struct Architecture {
     LayerKinds layers;
     int32_t bos_id;                                   // -1: none
     int32_t eos_ids[ARCHITECTURE_MAX_EOS], eos_count; // of the config (and generation_config.json)
+    int segments; // of the sums that ranks may share; 0: model/tensor_share.h chooses
+    // A rank's share of a model (tensor_share_open): the sizes above are those of what it holds. NULL, 0, 0: all of it.
+    const struct Architecture *whole;
+    int rank, ranks;
 } Architecture;
 
 // From a Hugging Face config.json, old style (torch_dtype, rope_theta, rope_scaling) or new (dtype, rope_parameters).

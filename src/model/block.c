@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-BlockShape block_shape(const Architecture *a, int64_t layer) {
+BlockShape block_shape(const Architecture *a, int64_t layer, Comm *tensor) {
     return (BlockShape){
         .hidden = a->hidden_size,
         .ffn = a->intermediate_size,
@@ -19,6 +19,8 @@ BlockShape block_shape(const Architecture *a, int64_t layer) {
         .rms_norm_eps = a->rms_norm_eps,
         .qk_norm = a->qk_norm,
         .rotates = !layer_set_has(&a->layers.unrotated, layer),
+        .sums = tensor_share_sums(a),
+        .tensor = tensor,
     };
 }
 
@@ -56,6 +58,13 @@ void block_weights_view(BlockWeights *weights, const ParameterTable *table, int 
     weights->middle_norm_D = view(table, unit, flat, PARAMETER_MIDDLE_NORM, PARAMETER_MIDDLE_NORM);
     weights->q_norm_E = view(table, unit, flat, PARAMETER_Q_NORM, PARAMETER_Q_NORM);
     weights->k_norm_E = view(table, unit, flat, PARAMETER_K_NORM, PARAMETER_K_NORM);
+}
+
+void block_weights_share(BlockWeights *weights, const TensorShareSums *sums) {
+    weights->o.over_k = sums->heads;
+    weights->down.over_k = sums->ffn;
+    weights->qkv.over_n = sums->qkv;
+    weights->gate_up.over_n = sums->gate_up;
 }
 
 BlockGradients block_gradients_view(const ParameterTable *table, int unit, const Tensor *flat) {
@@ -106,25 +115,78 @@ void block_forward(Ops *ops, const BlockShape *shape, const BlockWeights *weight
     kv_store(ops, &a->kv, qkv_TC, attention, batch->spans, batch->span_count);
     attention_forward(ops, &a->attn_TO, a->lse_TH.data ? &a->lse_TH : NULL, qkv_TC, &a->kv, attention, batch->spans,
                       batch->span_count);
-    linear_forward(ops, &scratch->proj_TD, &a->attn_TO, &weights->o, NULL);
+    tensor_sum_forward(ops, shape->tensor, &scratch->proj_TD, &a->attn_TO, &weights->o);
     rows_add(ops, &a->mid_TD, &a->x_TD, &scratch->proj_TD);
 
     block_gate_up_forward(ops, shape, weights, a, scratch);
     if (!out_TD) return;
     swiglu_forward(ops, &scratch->act_TF, &a->gate_up_T2F);
-    linear_forward(ops, &scratch->proj_TD, &scratch->act_TF, &weights->down, NULL);
+    tensor_sum_forward(ops, shape->tensor, &scratch->proj_TD, &scratch->act_TF, &weights->down);
     rows_add(ops, out_TD, &a->mid_TD, &scratch->proj_TD);
 }
 
-void block_note_overflow(Ops *ops, Overflow *overflow, int unit, const BlockWeights *weights, const BlockActivations *a,
-                         const BlockScratch *scratch, const Tensor *out_TD) {
+void block_note_overflow(Ops *ops, const BlockShape *shape, Overflow *overflow, int unit, const BlockWeights *weights,
+                         const BlockActivations *a, const BlockScratch *scratch, const Tensor *out_TD) {
     int64_t lost = rows_count_nonfinite(ops, out_TD);
     if (!lost) return;
     Tensor sum_TD = DEVICE_TENSOR_RAW(&ops->device, MEMORY_SCRATCH, DTYPE_F32, out_TD->size[0], out_TD->size[1]);
-    linear_forward(ops, &sum_TD, &scratch->act_TF, &weights->down, NULL);
+    tensor_sum_forward(ops, shape->tensor, &sum_TD, &scratch->act_TF, &weights->down);
     rows_add(ops, &sum_TD, &sum_TD, &a->mid_TD);
     overflow_note(overflow, ops, lost, unit, false, &sum_TD);
     device_release(&ops->device, &sum_TD);
+}
+
+// Gradients of keys and values are sums over the query heads that read them: of segments where those are cut, of ranks where
+// several hold the same head. All such ranks then have the same.
+static void backward_attention(Ops *ops, const BlockShape *shape, const TokenBatch *batch, Tensor *dqkv_TC,
+                               const Tensor *qkv_TC, const BlockActivations *a, const Tensor *dattn_TO) {
+    const AttentionShape *attention = &shape->attention;
+    int64_t parts = shape->sums.kv_parts, sharers = shape->sums.kv_sharers, T = qkv_TC->size[0];
+    int64_t width = 2 * attention->kv_heads * attention->head_dim;
+    Device *device = &ops->device;
+    if (parts * sharers == 1) {
+        attention_backward(ops, dqkv_TC, NULL, dattn_TO, &a->attn_TO, &a->lse_TH, qkv_TC, &a->kv, attention,
+                           batch->spans, batch->span_count);
+        return;
+    }
+    Tensor dkv_PTC = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, DTYPE_F32, parts, T, width);
+    attention_backward(ops, dqkv_TC, &dkv_PTC, dattn_TO, &a->attn_TO, &a->lse_TH, qkv_TC, &a->kv, attention,
+                       batch->spans, batch->span_count);
+    if (sharers == 1) {
+        attention_fold_keys(ops, dqkv_TC, &dkv_PTC, attention);
+    } else {
+        int rank = shape->tensor->rank;
+        Tensor all = DEVICE_TENSOR_RAW(device, MEMORY_COMMUNICATION, DTYPE_F32, shape->tensor->size, T, width);
+        Tensor own = tensor_rows(&all, rank, 1), same = tensor_rows(&all, rank / sharers * sharers, sharers);
+        linear_fold(ops, &own, &dkv_PTC);
+        comm_all_gather(shape->tensor, all.data, (size_t)(T * width) * sizeof(float));
+        attention_fold_keys(ops, dqkv_TC, &same, attention);
+        device_release(device, &all);
+    }
+    device_release(device, &dkv_PTC);
+}
+
+// head_norm_backward of group 0 (queries) or 1 (keys) of qkv, whose weight's gradient is a sum over heads, by segments and ranks.
+static void backward_heads(Ops *ops, const BlockShape *shape, Tensor *d_TC, Tensor *dw_E, const Tensor *x_TC,
+                           const Tensor *w_E, int group) {
+    const AttentionShape *attention = &shape->attention;
+    int segments = shape->sums.qkv.count;
+    int64_t first = group ? attention->query_heads : 0, heads = group ? attention->kv_heads : attention->query_heads;
+    if (segments == 1 && !tensor_sum_shared(shape->tensor)) {
+        head_norm_backward(ops, d_TC, dw_E, x_TC, w_E, first, heads, shape->rms_norm_eps);
+        return;
+    }
+    int64_t pieces = shape->sums.qkv.groups[group].pieces, runs = pieces ? pieces : 1;
+    Tensor sums_SE = DEVICE_TENSOR(&ops->device, MEMORY_ACTIVATION, DTYPE_F32, segments + 1, attention->head_dim);
+    for (int64_t i = 0; i < runs; i++) { // the last row is for what another rank counts
+        Tensor sum = tensor_rows(&sums_SE, pieces ? i * segments / pieces : segments, 1);
+        Tensor sum_E = TENSOR_RESHAPE(&sum, attention->head_dim);
+        int64_t from = first + heads * i / runs, to = first + heads * (i + 1) / runs;
+        head_norm_backward(ops, d_TC, &sum_E, x_TC, w_E, from, to - from, shape->rms_norm_eps);
+    }
+    Tensor counted_SE = tensor_rows(&sums_SE, 0, segments);
+    tensor_sum_add(ops, shape->tensor, dw_E, &counted_SE);
+    device_release(&ops->device, &sums_SE);
 }
 
 void block_backward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, const BlockGradients *gradients,
@@ -142,7 +204,7 @@ void block_backward(Ops *ops, const BlockShape *shape, const BlockWeights *weigh
     swiglu_backward(ops, &backward->dgate_up_T2F, &backward->dact_TF, &a->gate_up_T2F);
     rms_norm_forward(ops, &scratch->norm_TD, &a->mid_TD, &weights->middle_norm_D, shape->rms_norm_eps);
     linear_backward_weight(ops, &g.gate_up_2FD, &backward->dgate_up_T2F, &scratch->norm_TD);
-    linear_backward_input(ops, &scratch->proj_TD, &backward->dgate_up_T2F, &weights->gate_up);
+    tensor_sum_backward_input(ops, shape->tensor, &scratch->proj_TD, &backward->dgate_up_T2F, &weights->gate_up);
     rms_norm_backward(ops, &backward->dmid_TD, &g.middle_norm_D, &scratch->proj_TD, &a->mid_TD, &weights->middle_norm_D,
                       dout_TD, shape->rms_norm_eps);
 
@@ -155,19 +217,17 @@ void block_backward(Ops *ops, const BlockShape *shape, const BlockWeights *weigh
         turn_heads(ops, shape, weights, cos_sin_PE, batch, &scratch->qkv_TC, false);
         qkv_TC = &scratch->qkv_TC;
     }
-    attention_backward(ops, dqkv_TC, &backward->dattn_TO, &a->attn_TO, &a->lse_TH, qkv_TC, &a->kv, attention,
-                       batch->spans, batch->span_count);
+    backward_attention(ops, shape, batch, dqkv_TC, qkv_TC, a, &backward->dattn_TO);
     if (shape->rotates)
         rope_apply(ops, dqkv_TC, cos_sin_PE, batch->positions, queries + keys, attention->head_dim, true);
     if (shape->qk_norm) {
-        head_norm_backward(ops, dqkv_TC, &g.q_norm_E, &a->qkv_TC, &weights->q_norm_E, 0, queries, shape->rms_norm_eps);
-        head_norm_backward(ops, dqkv_TC, &g.k_norm_E, &a->qkv_TC, &weights->k_norm_E, queries, keys,
-                           shape->rms_norm_eps);
+        backward_heads(ops, shape, dqkv_TC, &g.q_norm_E, &a->qkv_TC, &weights->q_norm_E, 0);
+        backward_heads(ops, shape, dqkv_TC, &g.k_norm_E, &a->qkv_TC, &weights->k_norm_E, 1);
     }
     rms_norm_forward(ops, &scratch->norm_TD, &a->x_TD, &weights->input_norm_D, shape->rms_norm_eps);
     linear_backward_weight(ops, &g.qkv_CD, dqkv_TC, &scratch->norm_TD);
     if (g.qkv_bias_C.data) linear_backward_bias(ops, &g.qkv_bias_C, dqkv_TC);
-    linear_backward_input(ops, &scratch->proj_TD, dqkv_TC, &weights->qkv);
+    tensor_sum_backward_input(ops, shape->tensor, &scratch->proj_TD, dqkv_TC, &weights->qkv);
     rms_norm_backward(ops, dx_TD, &g.input_norm_D, &scratch->proj_TD, &a->x_TD, &weights->input_norm_D,
                       &backward->dmid_TD, shape->rms_norm_eps);
 }

@@ -7,10 +7,15 @@
 //   attn = attention(q, pages)     mid = x + attn·Woᵀ
 //   norm = rms_norm(mid)           gate_up = norm·Wguᵀ;  act = silu(gate)·up
 //   out = mid + act·Wdownᵀ         rounded once to out's dtype: the policy's output dtype
+//
+// Of a rank's share (model/tensor_share.h) heads and MLP are this rank's part; x, norms, mid and out are whole on every rank, for
+// the products with Wo and Wdown, and in backward those that leave Wqkv and Wgu, are summed over the ranks (model/tensor_sum.h).
 #pragma once
 #include "model/architecture.h"
 #include "model/overflow.h"
 #include "model/parameters.h"
+#include "model/tensor_share.h"
+#include "model/tensor_sum.h"
 #include "ops/attention.h"
 #include "ops/linear.h"
 
@@ -20,9 +25,12 @@ typedef struct BlockShape {
     AttentionShape attention;
     float rms_norm_eps;
     bool qk_norm, rotates;
+    TensorShareSums sums;
+    Comm *tensor; // ranks that share the block; NULL: none
 } BlockShape;
 
-BlockShape block_shape(const Architecture *architecture, int64_t layer);
+// Of a model or a rank's share of it.
+BlockShape block_shape(const Architecture *architecture, int64_t layer, Comm *tensor);
 
 // Fills the rotary table cos_sin_PE (fp32) for positions 0..P-1.
 void block_rope_table(Ops *ops, Tensor *cos_sin_PE, const Architecture *architecture);
@@ -41,6 +49,7 @@ typedef struct BlockGradients {
 
 // Views into a unit's flat array (model/parameters.h). A weight's panels stay as they are.
 void block_weights_view(BlockWeights *weights, const ParameterTable *table, int unit, const Tensor *flat);
+void block_weights_share(BlockWeights *weights, const TensorShareSums *sums); // how their sums are cut
 BlockGradients block_gradients_view(const ParameterTable *table, int unit, const Tensor *flat);
 
 // The rows that a walk pushes through the model. Host arrays, owned by the caller.
@@ -77,7 +86,7 @@ void block_gate_up_forward(Ops *ops, const BlockShape *shape, const BlockWeights
 
 // After block_forward with float16 in play: counts lost values of out_TD, the output of block `unit`. When they are the first,
 // the last sum is made again in fp32, for its largest magnitude.
-void block_note_overflow(Ops *ops, Overflow *overflow, int unit, const BlockWeights *weights,
+void block_note_overflow(Ops *ops, const BlockShape *shape, Overflow *overflow, int unit, const BlockWeights *weights,
                          const BlockActivations *activations, const BlockScratch *scratch, const Tensor *out_TD);
 
 // Temporaries of backward, in the compute dtype.

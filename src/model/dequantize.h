@@ -25,7 +25,8 @@ typedef enum WeightFormat {
     WEIGHT_FORMAT_COUNT
 } WeightFormat;
 
-const char *dequantize_name(WeightFormat format);   // "Q4_1"
+const char *dequantize_name(WeightFormat format); // "Q4_1"
+enum { DEQUANTIZE_MOST = 256 };
 int64_t dequantize_block(WeightFormat format);      // values of one block: 256, 32, or 1 for plain formats
 size_t dequantize_block_bytes(WeightFormat format); // its bytes
 

@@ -229,24 +229,40 @@ static int64_t stored_row(const ModelFile *file, const Source *source, int64_t r
 }
 
 static size_t source_bytes(const Source *source, const Parameter *parameter) {
-    size_t blocks = (size_t)(parameter->rows * parameter->cols / dequantize_block(source->format));
+    size_t blocks = (size_t)(parameter->whole_rows * parameter->whole_cols / dequantize_block(source->format));
     return blocks * dequantize_block_bytes(source->format);
 }
 
 static const Source *source_of(const ModelFile *file, const Parameter *parameter) {
     const Parameter *own = parameters_find(&file->table, parameter->unit, parameter->role);
-    CHECK(own && own->rows == parameter->rows && own->cols == parameter->cols, "%s is not of this model",
+    CHECK(own && own->rows == parameter->whole_rows && own->cols == parameter->whole_cols, "%s is not of this model",
           parameter->name);
     return &file->sources[own - file->table.items];
 }
 
 bool model_file_read_row(const ModelFile *file, const Parameter *parameter, int64_t row, float *out) {
     const Source *source = source_of(file, parameter);
-    int64_t blocks = parameter->cols / dequantize_block(source->format);
+    int64_t block = dequantize_block(source->format), cols = parameter->cols;
+    size_t bytes = (size_t)(parameter->whole_cols / block) * dequantize_block_bytes(source->format);
     CHECK(row >= 0 && row < parameter->rows, "row %lld of %s", (long long)row, parameter->name);
-    size_t bytes = (size_t)blocks * dequantize_block_bytes(source->format);
-    return dequantize(out, source->data + (size_t)stored_row(file, source, row) * bytes, source->format,
-                      parameter->cols);
+    if (row >= parameter->real_rows) {
+        memset(out, 0, (size_t)cols * sizeof *out);
+        return true;
+    }
+    const uint8_t *data = source->data + (size_t)stored_row(file, source, parameter->first_row + row) * bytes;
+    int64_t first = parameter->first_col, from = first / block * block, to = (first + cols + block - 1) / block * block;
+    data += (size_t)(from / block) * dequantize_block_bytes(source->format);
+    if (from == first && to == first + cols) return dequantize(out, data, source->format, cols);
+    float wide[DEQUANTIZE_MOST]; // a share may begin or end within a block
+    bool finite = true;
+    for (int64_t at = from; at < to; at += block) {
+        int64_t skipped = at < first ? first - at : 0, count = first + cols - at;
+        finite &= dequantize(wide, data, source->format, block);
+        data += dequantize_block_bytes(source->format);
+        if (count > block) count = block;
+        memcpy(out + at + skipped - first, wide + skipped, (size_t)(count - skipped) * sizeof *out);
+    }
+    return finite;
 }
 
 bool model_file_not_finite(const ModelFile *file, const Parameter *parameter, Error *error) {
@@ -262,7 +278,8 @@ bool model_file_read(const ModelFile *file, const Parameter *parameter, float *o
     const Source *source = source_of(file, parameter);
     int64_t rows = parameter->rows, cols = parameter->cols;
     bool finite = true;
-    if (source->interleaved)
+    bool whole = rows == parameter->whole_rows && parameter->real_rows == rows && cols == parameter->whole_cols;
+    if (source->interleaved || !whole)
         for (int64_t row = 0; row < rows; row++) finite &= model_file_read_row(file, parameter, row, out + row * cols);
     else
         finite = dequantize(out, source->data, source->format, rows * cols);
@@ -270,9 +287,9 @@ bool model_file_read(const ModelFile *file, const Parameter *parameter, float *o
     return finite || model_file_not_finite(file, parameter, error);
 }
 
-bool model_file_read_unit(const ModelFile *file, int unit, float *flat, Error *error) {
-    for (int i = 0; i < file->table.count; i++) {
-        const Parameter *parameter = &file->table.items[i];
+bool model_file_read_unit(const ModelFile *file, const ParameterTable *table, int unit, float *flat, Error *error) {
+    for (int i = 0; i < table->count; i++) {
+        const Parameter *parameter = &table->items[i];
         if (parameter->unit == unit && !model_file_read(file, parameter, flat + parameter->offset, error)) return false;
     }
     return true;

@@ -18,8 +18,8 @@ void model_file_close(ModelFile *file); // accepts NULL
 const Architecture *model_file_architecture(const ModelFile *file);
 const ParameterTable *model_file_parameters(const ModelFile *file);
 
-// Writes the parameter (of any table of the same architecture) as fp32, row-major in Hugging Face's layout (GGUF: dequantised
-// exactly, q and k rows un-permuted). A value that is not finite is an error.
+// Writes the parameter (of any table of the same architecture, or of a rank's share of it) as fp32, row-major in Hugging Face's
+// layout (GGUF: dequantised exactly, q and k rows un-permuted). A value that is not finite is an error.
 bool model_file_read(const ModelFile *file, const Parameter *parameter, float *out, Error *error);
 
 // One row of it; any number of threads may read. Returns whether all values are finite. model_file_not_finite makes the error
@@ -28,8 +28,8 @@ bool model_file_read_row(const ModelFile *file, const Parameter *parameter, int6
 bool model_file_not_finite(const ModelFile *file, const Parameter *parameter, Error *error);
 void model_file_leave(const ModelFile *file, const Parameter *parameter);
 
-// Writes all parameters of a unit into its flat array of fp32 (model/parameters.h); gaps are left alone.
-bool model_file_read_unit(const ModelFile *file, int unit, float *flat, Error *error);
+// Writes all parameters of a unit of the table into its flat array of fp32 (model/parameters.h); gaps are left alone.
+bool model_file_read_unit(const ModelFile *file, const ParameterTable *table, int unit, float *flat, Error *error);
 
 // Tokenizer of the model: from the GGUF's tables or the folder's tokenizer.json. The caller closes it.
 bool model_file_tokenizer(const ModelFile *file, Tokenizer **tokenizer, Error *error);

@@ -62,6 +62,31 @@ bool parameters_is_norm(ParameterRole role) {
     return (role >= PARAMETER_INPUT_NORM && role <= PARAMETER_K_NORM) || role == PARAMETER_FINAL_NORM;
 }
 
+// Where a share's part of a role begins in the whole, and whether no rank before it holds the same part.
+static void place_part(Parameter *item, const Architecture *a) {
+    const Architecture *whole = a->whole ? a->whole : a;
+    int64_t cols = 0, sharers = 1;
+    role_shape(&item->whole_rows, &cols, whole, item->role);
+    item->whole_cols = item->vector ? 1 : cols;
+    item->real_rows = item->rows;
+    item->counts = true;
+    if (!a->whole) return;
+    if (parameters_is_norm(item->role)) { // all ranks hold it
+        item->counts = a->rank == 0;
+        return;
+    }
+    if (item->role == PARAMETER_K || item->role == PARAMETER_V || item->role == PARAMETER_K_BIAS ||
+        item->role == PARAMETER_V_BIAS)
+        sharers = a->ranks * a->kv_heads / whole->kv_heads;
+    item->counts = a->rank % sharers == 0;
+    if (item->role == PARAMETER_O || item->role == PARAMETER_DOWN)
+        item->first_col = a->rank * item->cols;
+    else
+        item->first_row = a->rank / sharers * item->rows;
+    int64_t left = item->whole_rows - item->first_row;
+    if (item->real_rows > left) item->real_rows = left > 0 ? left : 0;
+}
+
 static int64_t align_up(int64_t elements) {
     return (elements + GROUP_ALIGNMENT - 1) / GROUP_ALIGNMENT * GROUP_ALIGNMENT;
 }
@@ -77,6 +102,7 @@ static void add_unit(ParameterTable *table, const Architecture *architecture, in
         *item = (Parameter){.role = (ParameterRole)role, .unit = unit, .rows = rows, .offset = offset};
         item->vector = cols == 0;
         item->cols = item->vector ? 1 : cols;
+        place_part(item, architecture);
         if (place == IN_ROOT)
             snprintf(item->name, sizeof item->name, "%s", roles[role].name);
         else

@@ -34,6 +34,11 @@ typedef struct Parameter {
     int64_t rows, cols; // weights: out × in; vectors: rows = length, cols = 1
     bool vector;        // Hugging Face shape is [rows], not [rows, cols]
     int64_t offset;     // elements from the start of the unit's flat array
+    // Which part of the model's parameter a rank's share holds (model/tensor_share.h); else all of it.
+    int64_t whole_rows, whole_cols; // as in files
+    int64_t first_row, first_col;
+    int64_t real_rows; // of `rows`; the others, at the end of a vocabulary, are zeros that belong to no token
+    bool counts;       // false: another rank holds the same part, and counts and writes it
 } Parameter;
 
 typedef struct ParameterTable {
@@ -44,7 +49,7 @@ typedef struct ParameterTable {
     Arena arena;         // owner of the arrays
 } ParameterTable;
 
-// The architecture must have passed architecture_check.
+// The architecture must have passed architecture_check; it may be a rank's share.
 void parameters_open(ParameterTable *table, const Architecture *architecture);
 void parameters_close(ParameterTable *table);
 

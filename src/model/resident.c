@@ -1,12 +1,13 @@
 #include "model/resident.h"
 
+#include "base/int64.h"
 #include "base/log.h"
 #include "ops/panels.h"
 #include "ops/rows.h"
 
-KvCache kv_cache_open(Ops *ops, MemoryTag tag, const Architecture *architecture, DType dtype, int64_t pages) {
-    AttentionShape shape = block_shape(architecture, 0).attention;
-    KvCache cache = {.pages = pages, .layer_count = (int)architecture->layer_count};
+KvCache kv_cache_open(Ops *ops, MemoryTag tag, const Architecture *share, DType dtype, int64_t pages) {
+    AttentionShape shape = block_shape(share, 0, NULL).attention;
+    KvCache cache = {.pages = pages, .layer_count = (int)share->layer_count};
     cache.layers = arena_array(&cache.arena, KvPages, cache.layer_count);
     for (int i = 0; i < cache.layer_count; i++) cache.layers[i] = kv_pages_open(ops, tag, dtype, pages, &shape);
     return cache;
@@ -58,16 +59,19 @@ void resident_drop_scratch(Resident *r) {
 }
 
 void resident_open(Resident *r, Ops *ops, const Architecture *architecture, const ParameterTable *parameters,
-                   PrecisionPolicy policy, MemoryTag tag, int64_t max_rows, int64_t max_positions) {
+                   Comm *tensor, PrecisionPolicy policy, MemoryTag tag, int64_t max_rows, int64_t max_positions) {
     *r = (Resident){.ops = ops,
-                    .architecture = architecture,
+                    .architecture = architecture->whole ? architecture->whole : architecture,
+                    .share = architecture,
+                    .tensor = tensor,
                     .parameters = parameters,
                     .policy = policy,
-                    .shape = block_shape(architecture, 0),
+                    .shape = block_shape(architecture, 0, tensor),
                     .tag = tag,
                     .max_rows = max_rows};
     r->blocks = arena_array(&r->arena, BlockWeights, architecture->layer_count);
     r->block_vectors = arena_array(&r->arena, Tensor, architecture->layer_count);
+    r->ids = arena_array(&r->arena, int32_t, max_rows);
     r->cos_sin_PE = DEVICE_TENSOR_RAW(&ops->device, MEMORY_SCRATCH, DTYPE_F32, max_positions, architecture->head_dim);
     block_rope_table(ops, &r->cos_sin_PE, architecture);
 }
@@ -148,6 +152,7 @@ static int64_t vectors_from(const Resident *r, int unit) {
 // Biases and norms have a small array of their own, with the same order and gaps: flat's part from vectors_from on.
 static void load_vectors(Resident *r, int unit, const Tensor *part) {
     BlockWeights *block = &r->blocks[unit];
+    block_weights_share(block, &r->shape.sums);
     int64_t from = vectors_from(r, unit);
     Tensor *vectors = &r->block_vectors[unit];
     if (!vectors->data) *vectors = DEVICE_TENSOR_RAW(&r->ops->device, r->tag, r->policy.compute, part->size[0]);
@@ -359,6 +364,23 @@ static void say_overflow(const Resident *r, int64_t count_before) {
     log_warn("%s; bfloat16 has float32's range", text);
 }
 
+// x_TD = the embeddings of the batch. Each rank has those of its own rows of the vocabulary, and −0, which changes no sum, for the
+// others.
+static void embed(Resident *r, Tensor *x_TD, Tensor *own_TD, const TokenBatch *batch) {
+    bool shared = tensor_sum_shared(r->tensor);
+    Tensor *to = shared ? own_TD : x_TD;
+    const int32_t *ids = shared ? r->ids : batch->ids;
+    if (shared) tensor_share_ids(r->share, r->ids, batch->ids, batch->count);
+    if (r->embedding_VD.data)
+        embedding_forward(r->ops, to, &r->embedding_VD, ids);
+    else
+        panels_gather(r->ops, to, &r->head, ids);
+    if (!shared) return;
+    Tensor sums_TD = tensor_sum_open(r->ops, x_TD);
+    rows_cast(r->ops, &sums_TD, own_TD);
+    tensor_sum_close(r->ops, r->tensor, x_TD, &sums_TD);
+}
+
 void resident_forward(Resident *r, KvCache *cache, const TokenBatch *batch) {
     CHECK(batch->count > 0 && batch->count <= r->max_rows, "%lld rows, room for %lld", (long long)batch->count,
           (long long)r->max_rows);
@@ -370,10 +392,7 @@ void resident_forward(Resident *r, KvCache *cache, const TokenBatch *batch) {
         .act_TF = tensor_rows(&r->scratch.act_TF, 0, batch->count),
     };
     Tensor out_TD = tensor_rows(&r->out_TD, 0, batch->count);
-    if (r->embedding_VD.data)
-        embedding_forward(r->ops, &a.x_TD, &r->embedding_VD, batch->ids);
-    else
-        panels_gather(r->ops, &a.x_TD, &r->head, batch->ids);
+    embed(r, &a.x_TD, &scratch.norm_TD, batch);
     bool narrow = overflow_possible(r->policy);
     int64_t before = r->overflow.count;
     for (int layer = 0; layer < cache->layer_count; layer++) {
@@ -382,11 +401,25 @@ void resident_forward(Resident *r, KvCache *cache, const TokenBatch *batch) {
             overflow_note(&r->overflow, r->ops, lost, layer - 1, false, &out_TD);
         }
         a.kv = cache->layers[layer];
-        BlockShape shape = block_shape(r->architecture, layer);
+        BlockShape shape = block_shape(r->share, layer, r->tensor);
         block_forward(r->ops, &shape, &r->blocks[layer], &r->cos_sin_PE, batch, &a, &scratch, &out_TD);
-        if (narrow) block_note_overflow(r->ops, &r->overflow, layer, &r->blocks[layer], &a, &scratch, &out_TD);
+        if (narrow) block_note_overflow(r->ops, &shape, &r->overflow, layer, &r->blocks[layer], &a, &scratch, &out_TD);
     }
     say_overflow(r, before);
+}
+
+// Every rank computes the columns of its rows of the vocabulary; all gather them, for filters and draws read whole rows.
+static void gather_logits(Resident *r, Tensor *logits_NV, const Tensor *norm_ND) {
+    int64_t N = norm_ND->size[0], own = r->share->vocab_size, V = logits_NV->size[1];
+    Tensor parts = DEVICE_TENSOR_RAW(&r->ops->device, MEMORY_COMMUNICATION, DTYPE_F32, r->tensor->size, N, own);
+    Tensor part = tensor_rows(&parts, r->tensor->rank, 1), part_NV = TENSOR_RESHAPE(&part, N, own);
+    linear_forward(r->ops, &part_NV, norm_ND, &r->head, NULL);
+    comm_all_gather(r->tensor, parts.data, (size_t)(N * own) * sizeof(float));
+    for (int64_t first = 0, rank = 0; ops_runs(r->ops) && first < V; first += own, rank++)
+        for (int64_t row = 0; row < N; row++)
+            memcpy((float *)logits_NV->data + row * V + first, (float *)parts.data + (rank * N + row) * own,
+                   (size_t)int64_smaller(own, V - first) * sizeof(float));
+    device_release(&r->ops->device, &parts);
 }
 
 void resident_logits(Resident *r, Tensor *logits_NV, const int32_t *rows) {
@@ -402,5 +435,8 @@ void resident_logits(Resident *r, Tensor *logits_NV, const int32_t *rows) {
         overflow_note(&r->overflow, r->ops, lost, (int)r->architecture->layer_count, false, &norm_ND);
         say_overflow(r, before);
     }
-    linear_forward(r->ops, logits_NV, &norm_ND, &r->head, NULL);
+    if (tensor_sum_shared(r->tensor))
+        gather_logits(r, logits_NV, &norm_ND);
+    else
+        linear_forward(r->ops, logits_NV, &norm_ND, &r->head, NULL);
 }

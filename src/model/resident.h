@@ -16,14 +16,16 @@ typedef struct KvCache {
     Arena arena; // of layers
 } KvCache;
 
-KvCache kv_cache_open(Ops *ops, MemoryTag tag, const Architecture *architecture, DType dtype, int64_t pages);
+KvCache kv_cache_open(Ops *ops, MemoryTag tag, const Architecture *share, DType dtype, int64_t pages);
 void kv_cache_close(Ops *ops, KvCache *cache);
 void kv_cache_copy_page(Ops *ops, KvCache *cache, int32_t to, int32_t from);
 
 typedef struct Resident {
     Ops *ops;
-    const Architecture *architecture; // not owned
-    const ParameterTable *parameters; // not owned
+    const Architecture *architecture; // of the model; not owned
+    const Architecture *share;        // what this rank holds of it (model/tensor_share.h): mostly all
+    Comm *tensor;                     // the ranks that share it, NULL: none; not owned
+    const ParameterTable *parameters; // of the share; not owned
     PrecisionPolicy policy;
     BlockShape shape; // of block 0, for the sizes
     MemoryTag tag;
@@ -40,6 +42,7 @@ typedef struct Resident {
     BlockScratch scratch;
     Tensor out_TD;     // last block's output, in policy.output
     Tensor last_ND;    // the rows of it that the head reads
+    int32_t *ids;      // [max_rows] of a batch, as rows of this rank's embedding, or -1
     Overflow overflow; // since resident_open; the first is said in a warning
     Arena arena;       // of the arrays above
 } Resident;
@@ -47,7 +50,7 @@ typedef struct Resident {
 // For weights under tag MEMORY_ROLLOUT_WEIGHTS or MEMORY_REFERENCE, with a rotary table of max_positions. The first walk takes
 // scratch for max_rows rows. Weights are undefined until every unit was loaded.
 void resident_open(Resident *resident, Ops *ops, const Architecture *architecture, const ParameterTable *parameters,
-                   PrecisionPolicy policy, MemoryTag tag, int64_t max_rows, int64_t max_positions);
+                   Comm *tensor, PrecisionPolicy policy, MemoryTag tag, int64_t max_rows, int64_t max_positions);
 void resident_close(Resident *resident);
 
 // Takes over one unit's weights from its flat array (F32 or the compute dtype; model/parameters.h): casts and packs. What is

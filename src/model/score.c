@@ -72,7 +72,7 @@ static void score_open(Score *s) {
     }
     int64_t rows = int64_smaller(tokens, s->budget), logit_rows = int64_smaller(rows, SCORE_MAX_ROWS);
     if (s->input->logit_rows > 0) logit_rows = int64_smaller(logit_rows, s->input->logit_rows);
-    s->cache = kv_cache_open(ops, MEMORY_SCRATCH, s->resident->architecture, s->resident->policy.compute, pages);
+    s->cache = kv_cache_open(ops, MEMORY_SCRATCH, s->resident->share, s->resident->policy.compute, pages);
     s->logits =
         DEVICE_TENSOR_RAW(&ops->device, MEMORY_LOGITS, DTYPE_F32, logit_rows, s->resident->architecture->vocab_size);
     s->pages = arena_array(&s->arena, int32_t, pages);

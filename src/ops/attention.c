@@ -2,6 +2,7 @@
 
 #include "base/int64.h"
 #include "ops/kernels.h"
+#include "ops/linear.h"
 
 // Blocks of one span and key/value head are handed out newest first: they see most keys and take longest.
 typedef struct AttentionJob {
@@ -69,6 +70,8 @@ static AttentionJob job_of(Ops *ops, const Tensor *qkv_TC, const KvPages *kv, co
         .kernels = ops->kernels,
         .block = {.shape = shape,
                   .columns = qkv_TC->size[1],
+                  .parts = 1,
+                  .rows = qkv_TC->size[0],
                   .qkv = numbers(qkv_TC),
                   .keys = numbers(&kv->keys),
                   .values = numbers(&kv->values)},
@@ -78,35 +81,35 @@ static AttentionJob job_of(Ops *ops, const Tensor *qkv_TC, const KvPages *kv, co
 }
 
 // Hands out `units(span)` units of every span and key/value head in blocks of job->step.
-typedef int64_t SpanUnits(const AttentionSpan *span, const AttentionShape *shape);
+typedef int64_t SpanUnits(const AttentionSpan *span, const AttentionBlock *block);
 
-static int64_t units_positions(const AttentionSpan *span, const AttentionShape *shape) {
-    (void)shape;
+static int64_t units_positions(const AttentionSpan *span, const AttentionBlock *block) {
+    (void)block;
     return span->count;
 }
 
-static int64_t units_whole(const AttentionSpan *span, const AttentionShape *shape) {
-    (void)shape;
+static int64_t units_whole(const AttentionSpan *span, const AttentionBlock *block) {
+    (void)block;
     return span->count > 0;
 }
 
-static int64_t units_pages(const AttentionSpan *span, const AttentionShape *shape) {
-    (void)shape;
+static int64_t units_pages(const AttentionSpan *span, const AttentionBlock *block) {
+    (void)block;
     return span_pages(span);
 }
 
-static int64_t units_rows(const AttentionSpan *span, const AttentionShape *shape) {
-    return span->count * (shape->query_heads / shape->kv_heads);
+static int64_t units_rows(const AttentionSpan *span, const AttentionBlock *block) {
+    return span->count * (block->shape->query_heads / (block->shape->kv_heads * block->parts));
 }
 
 // Task number → span, head and block; false when the span is too short to have this block.
 static bool find_block(AttentionBlock *block, const AttentionJob *job, int64_t task, SpanUnits *units) {
     *block = job->block;
-    int64_t heads = block->shape->kv_heads;
+    int64_t heads = block->shape->kv_heads * block->parts;
     block->kv_head = task % heads;
     block->span = job->spans[task / heads % job->span_count];
     block->first = (job->blocks - 1 - task / heads / job->span_count) * job->step;
-    int64_t left = units(&block->span, block->shape) - block->first;
+    int64_t left = units(&block->span, block) - block->first;
     block->count = left < job->step ? left : job->step;
     return block->count > 0;
 }
@@ -114,12 +117,12 @@ static bool find_block(AttentionBlock *block, const AttentionJob *job, int64_t t
 static void run_blocks(Ops *ops, AttentionJob *job, int64_t step, SpanUnits *units, TeamTask *task) {
     int64_t most = 0;
     for (int64_t i = 0; i < job->span_count; i++) {
-        int64_t count = units(&job->spans[i], job->block.shape);
+        int64_t count = units(&job->spans[i], &job->block);
         if (count > most) most = count;
     }
     job->step = step;
     job->blocks = (most + step - 1) / step;
-    team_run(ops->team, job->blocks * job->span_count * job->block.shape->kv_heads, task, job);
+    team_run(ops->team, job->blocks * job->span_count * job->block.shape->kv_heads * job->block.parts, task, job);
 }
 
 KvPages kv_pages_open(Ops *ops, MemoryTag tag, DType dtype, int64_t pages, const AttentionShape *shape) {
@@ -267,24 +270,30 @@ static void backward_keys_task(void *context, int64_t task, int worker) {
 
 // Whether one pass per span and key/value head is possible and faster: it computes five products instead of seven, but each
 // takes one thread for long.
-static bool one_pass(const Ops *ops, const AttentionShape *shape, const AttentionSpan *spans, int64_t span_count) {
+static bool one_pass(const Ops *ops, const AttentionShape *shape, int64_t parts, const AttentionSpan *spans,
+                     int64_t span_count) {
     int64_t longest = 0, tasks = 0, threads = team_size(ops->team);
     for (int64_t i = 0; i < span_count; i++) {
         if (spans[i].count > longest) longest = spans[i].count;
-        tasks += spans[i].count ? shape->kv_heads : 0;
+        tasks += spans[i].count ? shape->kv_heads * parts : 0;
     }
     if ((longest + KV_PAGE_TOKENS - 1) / KV_PAGE_TOKENS * KV_PAGE_TOKENS * padded_head(shape) > ATTENTION_GRADIENTS)
         return false;
     return (tasks + threads - 1) / threads * threads * 5 <= tasks * 7;
 }
 
-void attention_backward(Ops *ops, Tensor *dqkv_TC, const Tensor *dout_TO, const Tensor *out_TO, const Tensor *lse_TH,
-                        const Tensor *qkv_TC, const KvPages *kv, const AttentionShape *shape,
+void attention_backward(Ops *ops, Tensor *dqkv_TC, Tensor *dkv_PTC, const Tensor *dout_TO, const Tensor *out_TO,
+                        const Tensor *lse_TH, const Tensor *qkv_TC, const KvPages *kv, const AttentionShape *shape,
                         const AttentionSpan *spans, int64_t span_count) {
     check_attention(qkv_TC, kv, shape, spans, span_count);
     check_attention(dqkv_TC, kv, shape, spans, span_count);
     check_out(out_TO, lse_TH, qkv_TC, shape);
     check_out(dout_TO, NULL, qkv_TC, shape);
+    int64_t parts = dkv_PTC ? dkv_PTC->size[0] : 1, width = 2 * shape->kv_heads * shape->head_dim;
+    CHECK(!dkv_PTC || (dkv_PTC->dtype == DTYPE_F32 && shape->query_heads % (shape->kv_heads * parts) == 0 &&
+                       tensor_count(dkv_PTC) == parts * qkv_TC->size[0] * width),
+          "%lld parts of %lld query heads of %lld key/value heads", (long long)parts, (long long)shape->query_heads,
+          (long long)shape->kv_heads);
     for (int64_t i = 0; i < span_count; i++)
         CHECK(spans[i].start == 0, "span %lld starts at position %lld", (long long)i, (long long)spans[i].start);
     uint64_t bytes = OPS_BYTES(dqkv_TC, dout_TO, out_TO, lse_TH, qkv_TC) + bytes_seen(kv, shape, spans, span_count);
@@ -294,13 +303,46 @@ void attention_backward(Ops *ops, Tensor *dqkv_TC, const Tensor *dout_TO, const 
     job.block.out = numbers(out_TO);
     job.block.dout = numbers(dout_TO);
     job.block.dqkv = numbers(dqkv_TC);
+    job.block.parts = parts;
+    job.block.dkv = dkv_PTC ? dkv_PTC->data : NULL;
     job.block.lse = lse_TH->data;
     int64_t padded = padded_head(shape);
-    if (one_pass(ops, shape, spans, span_count)) {
+    if (one_pass(ops, shape, parts, spans, span_count)) {
         run_blocks(ops, &job, 1, units_whole, backward_head_task);
         return;
     }
     run_blocks(ops, &job, attention_rows(padded), units_rows, backward_queries_task);
     run_blocks(ops, &job, int64_smaller(ATTENTION_FLOATS / (KV_PAGE_TOKENS * padded), 4), units_pages,
                backward_keys_task);
+}
+
+typedef struct FoldJob {
+    const Kernels *kernels;
+    const Tensor *dqkv, *parts;
+    const AttentionShape *shape;
+    int folds[LINEAR_MAX_SEGMENTS];
+} FoldJob;
+
+static void fold_task(void *context, int64_t row, int worker) {
+    (void)worker;
+    const FoldJob *job = context;
+    const Tensor *dqkv = job->dqkv, *parts = job->parts;
+    int64_t columns = dqkv->size[1], queries = job->shape->query_heads * job->shape->head_dim,
+            width = columns - queries;
+    Numbers out = {(char *)dqkv->data + (size_t)(row * columns + queries) * dtype_size(dqkv->dtype), dqkv->dtype};
+    job->kernels->gemm_fold_parts(out, (const float *)parts->data + row * width, dqkv->size[0] * width, job->folds,
+                                  (int)parts->size[0], width);
+}
+
+void attention_fold_keys(Ops *ops, Tensor *dqkv_TC, const Tensor *dkv_PTC, const AttentionShape *shape) {
+    int parts = (int)dkv_PTC->size[0];
+    FoldJob job = {ops->kernels, dqkv_TC, dkv_PTC, shape, {0}};
+    int64_t width = 2 * shape->kv_heads * shape->head_dim;
+    CHECK(parts > 0 && parts <= LINEAR_MAX_SEGMENTS && dkv_PTC->dtype == DTYPE_F32 &&
+              tensor_count(dkv_PTC) == parts * dqkv_TC->size[0] * width &&
+              dqkv_TC->size[1] == width + shape->query_heads * shape->head_dim,
+          "%d parts of %lld elements in all", parts, (long long)tensor_count(dkv_PTC));
+    if (!ops_starts(ops, 0, OPS_BYTES(dkv_PTC))) return;
+    for (int i = 0; i < parts; i++) job.folds[i] = linear_segments_folds(parts, i);
+    team_run(ops->team, dqkv_TC->size[0], fold_task, &job);
 }

@@ -55,7 +55,12 @@ void attention_forward(Ops *ops, Tensor *out_TO, Tensor *lse_TH, const Tensor *q
 //   dq_i = scale · chain over j ascending of ds_ij·k_j
 //   dk_j = scale · chain over (query position i, query head of the group) ascending of ds_ij·q_i
 //   dv_j = chain over the same of p_ij·dout_i
+// dkv_PTC (fp32, P·T·2KE; else NULL): the query heads of a key/value head are P groups, whose dk and dv are sums of their own and go
+// there, [part][row][K keys, K values], in place of dqkv's columns.
 // Scores are computed again for dq and for dk, dv, so that every block of rows and every block of keys is a task of its own.
-void attention_backward(Ops *ops, Tensor *dqkv_TC, const Tensor *dout_TO, const Tensor *out_TO, const Tensor *lse_TH,
-                        const Tensor *qkv_TC, const KvPages *kv, const AttentionShape *shape,
+void attention_backward(Ops *ops, Tensor *dqkv_TC, Tensor *dkv_PTC, const Tensor *dout_TO, const Tensor *out_TO,
+                        const Tensor *lse_TH, const Tensor *qkv_TC, const KvPages *kv, const AttentionShape *shape,
                         const AttentionSpan *spans, int64_t span_count);
+
+// The key and value columns of dqkv_TC from the fold of P parts (linear_fold), rounded once.
+void attention_fold_keys(Ops *ops, Tensor *dqkv_TC, const Tensor *dkv_PTC, const AttentionShape *shape);

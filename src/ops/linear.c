@@ -234,7 +234,7 @@ void linear_fold(Ops *ops, Tensor *out_X, const Tensor *parts_SX) {
               tensor_count(parts_SX) == parts * job.count,
           "%d parts of %lld elements in all for %lld, %s", parts, (long long)tensor_count(parts_SX),
           (long long)job.count, dtype_name(parts_SX->dtype));
-    if (!ops_runs(ops)) return;
+    if (!ops_starts(ops, 0, OPS_BYTES(out_X, parts_SX))) return;
     for (int i = 0; i < parts; i++) job.folds[i] = linear_segments_folds(parts, i);
     team_run(ops->team, (job.count + FOLD_ELEMENTS - 1) / FOLD_ELEMENTS, fold_task, &job);
 }

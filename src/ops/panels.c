@@ -11,7 +11,9 @@ static void gather_task(void *context, int64_t t, int worker) {
     (void)worker;
     const GatherJob *job = context;
     int64_t K = job->y_TK->size[1], id = job->ids[t];
-    if (dtype_size(job->y_TK->dtype) == 4) {
+    if (id < 0) {
+        for (int64_t k = 0; k < K; k++) dtype_store(job->y_TK->data, job->y_TK->dtype, t * K + k, -0.0f);
+    } else if (dtype_size(job->y_TK->dtype) == 4) {
         uint32_t *row = (uint32_t *)job->y_TK->data + t * K;
         const uint32_t *panels = job->panels->data;
         for (int64_t k = 0; k < K; k++) row[k] = panels[gemm_panels_at(id, k, K, job->panels->dtype)];
@@ -29,7 +31,7 @@ void panels_gather(Ops *ops, Tensor *y_TK, const LinearWeight *weight, const int
     CHECK(y_TK->rank == 2 && y_TK->size[1] == weight->k, "y has %lld columns, the weight %lld",
           (long long)y_TK->size[1], (long long)weight->k);
     for (int64_t t = 0; t < y_TK->size[0]; t++)
-        CHECK(ids[t] >= 0 && ids[t] < weight->n, "id %d at %lld of %lld", ids[t], (long long)t, (long long)weight->n);
+        CHECK(ids[t] >= -1 && ids[t] < weight->n, "id %d at %lld of %lld", ids[t], (long long)t, (long long)weight->n);
     if (!ops_starts(ops, 0, 2 * OPS_BYTES(y_TK))) return;
     GatherJob job = {y_TK, panels, ids};
     team_run(ops->team, y_TK->size[0], gather_task, &job);

@@ -3,5 +3,6 @@
 #pragma once
 #include "ops/linear.h"
 
-// y_TK[t] = W[ids[t]], the very numbers. y has the dtype of the panels. ids are host memory, 0 <= id < N (CHECKed).
+// y_TK[t] = W[ids[t]], the very numbers, or −0 everywhere when the id is -1. y has the dtype of the panels. ids are host memory,
+// -1 <= id < N (CHECKed).
 void panels_gather(Ops *ops, Tensor *y_TK, const LinearWeight *weight, const int32_t *ids);

@@ -110,8 +110,27 @@ void rows_gather(Ops *ops, Tensor *out_TD, const Tensor *x_SD, const int32_t *ro
     run_rows(ops, job, gather_task);
 }
 
+static void embedding_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const RowsJob *job = context;
+    EACH_ROW(job, task, row) {
+        int64_t id = job->indices[row], to = row * job->columns;
+        if (id >= 0)
+            job->kernels->rows_convert(numbers(job->out, to), numbers(job->a, id * job->columns), job->columns);
+        else
+            for (int64_t i = 0; i < job->columns; i++) dtype_store(job->out->data, job->out->dtype, to + i, -0.0f);
+    }
+}
+
 void embedding_forward(Ops *ops, Tensor *y_TD, const Tensor *table_VD, const int32_t *ids) {
-    rows_gather(ops, y_TD, table_VD, ids);
+    check_matrix(y_TD, "y", y_TD->size[0], table_VD->size[1]);
+    check_matrix(table_VD, "table", table_VD->size[0], y_TD->size[1]);
+    if (!ops_starts(ops, 0, 2 * OPS_BYTES(y_TD))) return;
+    for (int64_t t = 0; t < y_TD->size[0]; t++)
+        CHECK(ids[t] >= -1 && ids[t] < table_VD->size[0], "id %lld is %d, of %lld", (long long)t, (int)ids[t],
+              (long long)table_VD->size[0]);
+    RowsJob job = {.rows = y_TD->size[0], .columns = y_TD->size[1], .out = y_TD, .a = table_VD, .indices = ids};
+    run_rows(ops, job, embedding_task);
 }
 
 static void scatter_task(void *context, int64_t task, int worker) {

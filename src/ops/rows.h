@@ -2,7 +2,7 @@
 #pragma once
 #include "ops/ops.h"
 
-// y_TD[t] = table_VD[ids[t]]. ids are host memory, 0 <= id < V (CHECKed).
+// y_TD[t] = table_VD[ids[t]], or −0 everywhere when the id is -1. ids are host memory, -1 <= id < V (CHECKed).
 void embedding_forward(Ops *ops, Tensor *y_TD, const Tensor *table_VD, const int32_t *ids);
 
 // dtable_UD[rows[t]] += dy_TD[t] (fp32, tokens ascending). rows is host memory.

@@ -15,6 +15,8 @@
 #pragma once
 #include "ops/ops.h"
 
+enum { SOFTMAX_BLOCK = 512 };
+
 typedef struct SoftmaxFilter {
     float temperature; // > 0
     float top_p;       // in (0, 1]; 1: off

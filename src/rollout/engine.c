@@ -192,8 +192,7 @@ static void drop_run(Engine *e) {
 static void open_cache(Engine *e) {
     const Resident *resident = e->resident;
     if (e->cache.layers) return;
-    e->cache =
-        kv_cache_open(resident->ops, MEMORY_KV_CACHE, resident->architecture, resident->policy.compute, e->pages);
+    e->cache = kv_cache_open(resident->ops, MEMORY_KV_CACHE, resident->share, resident->policy.compute, e->pages);
     sampler_open_logits(&e->sampler);
 }
 

@@ -190,7 +190,7 @@ static void bench_attention(Bench *bench, int64_t sequences, int64_t queries, in
     if (backward) {
         Tensor dqkv = matrix(bench, bench->dtype, T, C), dout = matrix(bench, bench->dtype, T, O);
         MEASURE(bench, 2.5 * flops, 0,
-                attention_backward(bench->ops, &dqkv, &dout, &out, &lse, &qkv, &kv, shape, spans, sequences),
+                attention_backward(bench->ops, &dqkv, NULL, &dout, &out, &lse, &qkv, &kv, shape, spans, sequences),
                 "attention backward %lld×%lld", (long long)sequences, (long long)queries);
         release(bench, &dout);
         release(bench, &dqkv);
@@ -258,7 +258,7 @@ int bench_kernels_run(BenchMachine *machine, const Architecture *a, DType dtype,
                    .ops = machine->ops,
                    .options = options,
                    .dtype = dtype,
-                   .shape = block_shape(a, 0)};
+                   .shape = block_shape(a, 0, NULL)};
     const Layer layers[] = {{"qkv", bench.shape.qkv_columns, a->hidden_size},
                             {"o", a->hidden_size, bench.shape.heads_columns},
                             {"gate_up", 2 * a->intermediate_size, a->hidden_size},

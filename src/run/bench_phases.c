@@ -207,7 +207,7 @@ bool bench_phases_run(BenchMachine *machine, const LoadedModel *model, const Ben
     if (positions > a->max_positions) positions = a->max_positions;
     Samples samples = {0};
     double begun = log_seconds();
-    resident_open(&p.resident, p.ops, a, model->parameters, asked->policy, MEMORY_ROLLOUT_WEIGHTS,
+    resident_open(&p.resident, p.ops, a, model->parameters, NULL, asked->policy, MEMORY_ROLLOUT_WEIGHTS,
                   int64_larger(PREFILL, asked->sequences), positions);
     bool good = resident_load_file(&p.resident, model->file, error);
     if (good) report(&p, (Line){"load into the rollout engine", log_seconds() - begun, 0, 0, 0});

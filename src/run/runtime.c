@@ -17,7 +17,7 @@ bool runtime_open(Runtime *runtime, Arguments *arguments, const char *path, Erro
 
 bool runtime_load(Runtime *runtime, int64_t rows, int64_t positions, Error *error) {
     const LoadedModel *model = &runtime->model;
-    resident_open(&runtime->resident, &runtime->ops, model->architecture, model->parameters, runtime->policy,
+    resident_open(&runtime->resident, &runtime->ops, model->architecture, model->parameters, NULL, runtime->policy,
                   MEMORY_ROLLOUT_WEIGHTS, rows, positions);
     return resident_load_file(&runtime->resident, model->file, error);
 }

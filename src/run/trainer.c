@@ -38,11 +38,12 @@ static bool open_policies(Trainer *t, Error *error) {
               (WalkOptions){.policy = dtypes,
                             .activation_checkpointing = s->policy.activation_checkpointing,
                             .max_positions = positions});
-    resident_open(&t->rollout, &t->ops, architecture, t->model.parameters, dtypes, MEMORY_ROLLOUT_WEIGHTS, rows,
+    resident_open(&t->rollout, &t->ops, architecture, t->model.parameters, NULL, dtypes, MEMORY_ROLLOUT_WEIGHTS, rows,
                   positions);
     if (!comm_agree(&t->mesh.world, shard_load(&t->shards, t->model.file, error), error)) return false;
     if (!t->has_reference) return true;
-    resident_open(&t->reference, &t->ops, architecture, t->model.parameters, dtypes, MEMORY_REFERENCE, rows, positions);
+    resident_open(&t->reference, &t->ops, architecture, t->model.parameters, NULL, dtypes, MEMORY_REFERENCE, rows,
+                  positions);
     for (int unit = 0; unit < t->model.parameters->unit_count; unit++)
         resident_load_unit(&t->reference, unit, &t->shards.weight[unit]);
     return true;

@@ -28,7 +28,7 @@ void shard_close(Shards *shards) {
 
 bool shard_load(Shards *shards, const ModelFile *file, Error *error) {
     for (int unit = 0; ops_runs(shards->ops) && unit < shards->table->unit_count; unit++)
-        if (!model_file_read_unit(file, unit, shards->weight[unit].data, error)) return false;
+        if (!model_file_read_unit(file, shards->table, unit, shards->weight[unit].data, error)) return false;
     return true;
 }
 

@@ -7,7 +7,7 @@ void walk_open(Walk *walk, Ops *ops, const Architecture *architecture, Shards *s
                    .architecture = architecture,
                    .shards = shards,
                    .options = options,
-                   .shape = block_shape(architecture, 0)};
+                   .shape = block_shape(architecture, 0, NULL)};
     walk->activations = arena_array(&walk->arena, BlockActivations, architecture->layer_count);
     walk->row_of_id = arena_array(&walk->arena, int32_t, architecture->vocab_size);
     walk->distinct = arena_array(&walk->arena, int32_t, architecture->vocab_size);
@@ -122,10 +122,11 @@ static void forward_unit(Walk *walk, int unit, BlockActivations *a, Tensor *out_
     Tensor gathered = shard_gather(walk->shards, unit, walk->options.policy.compute);
     BlockWeights weights = {0};
     block_weights_view(&weights, walk->shards->table, unit, &gathered);
-    BlockShape shape = block_shape(walk->architecture, unit);
+    block_weights_share(&weights, &walk->shape.sums);
+    BlockShape shape = block_shape(walk->architecture, unit, NULL);
     block_forward(walk->ops, &shape, &weights, &walk->cos_sin_PE, walk->batch, a, &walk->scratch, out_TD);
     if (overflow_possible(walk->options.policy))
-        block_note_overflow(walk->ops, &walk->overflow, unit, &weights, a, &walk->scratch, out_TD);
+        block_note_overflow(walk->ops, &shape, &walk->overflow, unit, &weights, a, &walk->scratch, out_TD);
     shard_release(walk->shards, &gathered);
 }
 
@@ -289,8 +290,9 @@ static void backward_unit(Walk *walk, int unit, BlockActivations *a, BlockBackwa
     Tensor gathered = shard_gather(walk->shards, unit, walk->options.policy.compute);
     BlockWeights weights = {0};
     block_weights_view(&weights, walk->shards->table, unit, &gathered);
+    block_weights_share(&weights, &walk->shape.sums);
     BlockGradients gradients = block_gradients_view(walk->shards->table, unit, &walk->shards->gradient[unit]);
-    BlockShape shape = block_shape(walk->architecture, unit);
+    BlockShape shape = block_shape(walk->architecture, unit, NULL);
     // A recomputation obeys the same policy: its input was kept after the cast on entry; its output is not needed.
     if (walk->options.activation_checkpointing == WALK_KEEPS_INPUTS)
         block_forward(walk->ops, &shape, &weights, &walk->cos_sin_PE, walk->batch, a, &walk->scratch, NULL);

@@ -7,8 +7,8 @@ bool model_setup_open(ModelSetup *setup, const char *path, PrecisionPolicy polic
     setup->architecture = model_file_architecture(setup->file);
     setup->parameters = model_file_parameters(setup->file);
     shard_open(&setup->shards, &setup->ops, setup->parameters);
-    resident_open(&setup->resident, &setup->ops, setup->architecture, setup->parameters, policy, MEMORY_ROLLOUT_WEIGHTS,
-                  rows, positions);
+    resident_open(&setup->resident, &setup->ops, setup->architecture, setup->parameters, NULL, policy,
+                  MEMORY_ROLLOUT_WEIGHTS, rows, positions);
     walk_open(&setup->walk, &setup->ops, setup->architecture, &setup->shards,
               (WalkOptions){.policy = policy, .max_positions = positions});
     return shard_load(&setup->shards, setup->file, error) && resident_load_file(&setup->resident, setup->file, error);

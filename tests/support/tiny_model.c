@@ -39,8 +39,8 @@ void tiny_model_open(TinyModel *model, ModelFamily family, PrecisionPolicy polic
     *model = (TinyModel){.architecture = tiny_model_architecture(family)};
     CHECK(ops_open(&model->ops, options, &error), "%s", error.text);
     parameters_open(&model->table, &model->architecture);
-    resident_open(&model->resident, &model->ops, &model->architecture, &model->table, policy, MEMORY_ROLLOUT_WEIGHTS,
-                  rows, TINY_POSITIONS);
+    resident_open(&model->resident, &model->ops, &model->architecture, &model->table, NULL, policy,
+                  MEMORY_ROLLOUT_WEIGHTS, rows, TINY_POSITIONS);
     for (int unit = 0; unit < model->table.unit_count; unit++) {
         Tensor flat =
             DEVICE_TENSOR_RAW(&model->ops.device, MEMORY_WEIGHT_SHARD, DTYPE_F32, model->table.unit_sizes[unit]);
