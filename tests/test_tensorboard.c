@@ -105,6 +105,49 @@ static void test_a_file_reads_back(void **state) {
     arena_close(&arena);
 }
 
+// The only value of the event.
+static TensorboardEvent__Value *value_of(const Events *events, int number) {
+    assert_int_equal(events->event[number]->summary->n_value, 1);
+    return events->event[number]->summary->value[0];
+}
+
+static void test_histograms_and_texts(void **state) {
+    (void)state;
+    Arena arena = {0};
+    Error error;
+    Tensorboard board;
+    char folder[] = "/tmp/test_tensorboard.XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    assert_true(tensorboard_open(&board, folder, 0, &error));
+    const float spread[] = {0, 3, NAN, 1.5f, -INFINITY, 0.05f}, same[] = {2, 2, 2}, lost[] = {NAN};
+    assert_true(tensorboard_histogram(&board, "train/h/histogram", spread, 6, 3, &error));
+    assert_true(tensorboard_histogram(&board, "train/same", same, 3, 3, &error));
+    assert_true(tensorboard_histogram(&board, "train/lost", lost, 1, 3, &error));
+    assert_true(tensorboard_histogram(&board, "train/none", NULL, 0, 3, &error));
+    assert_true(tensorboard_text(&board, "train/samples", "**a** <b>", 3, &error));
+    tensorboard_close(&board);
+
+    Events events = read_events(folder, &arena);
+    assert_int_equal(events.count, 5);
+    const TensorboardEvent__Histogram *h = value_of(&events, 2)->histogram;
+    assert_string_equal(value_of(&events, 2)->tag, "train/h/histogram");
+    assert_true(h->min == 0 && h->max == 3 && h->num == 4 && h->sum == 4.5 + (double)0.05f);
+    assert_int_equal(h->n_bucket, TENSORBOARD_BUCKETS);
+    assert_int_equal(h->n_bucket_limit, TENSORBOARD_BUCKETS);
+    assert_true(h->bucket[0] == 2 && h->bucket[15] == 1 && h->bucket[29] == 1 && h->bucket_limit[29] == 3);
+    h = value_of(&events, 3)->histogram;
+    assert_true(h->n_bucket == 1 && h->bucket[0] == 3 && h->bucket_limit[0] == 2);
+    const TensorboardEvent__Value *text = value_of(&events, 4);
+    assert_string_equal(text->metadata->plugin_data->plugin_name, "text");
+    assert_int_equal(text->metadata->data_class, 2);
+    assert_int_equal(text->tensor->dtype, 7);
+    assert_int_equal(text->tensor->n_text, 1);
+    assert_memory_equal(text->tensor->text[0].data, "**a** <b>", 9);
+    free_events(&events);
+    assert_true(file_remove_tree(folder, &error));
+    arena_close(&arena);
+}
+
 static void test_a_folder_that_is_a_file_is_refused(void **state) {
     (void)state;
     Arena arena = {0};
@@ -124,6 +167,7 @@ static void test_a_folder_that_is_a_file_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_file_reads_back),
+        cmocka_unit_test(test_histograms_and_texts),
         cmocka_unit_test(test_a_folder_that_is_a_file_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

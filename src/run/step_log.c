@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/jsonio.h"
 #include "base/log.h"
+#include "run/board_samples.h"
 #include "run/memory_log.h"
 #include "text/detokenize.h"
 
@@ -428,7 +429,7 @@ bool step_log_samples(const StepReport *r, const Trainer *t, Error *error) {
     }
     const char *path =
         arena_format(&arena, "%s/train_data_step%lld.jsonl", t->settings->logger.log_dir, (long long)r->step);
-    bool good = file_write(path, lines.text, lines.length, error);
+    bool good = file_write(path, lines.text, lines.length, error) && board_samples_step(r, t, error);
     strbuf_close(&lines);
     arena_close(&arena);
     return good;

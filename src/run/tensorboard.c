@@ -139,6 +139,75 @@ bool tensorboard_scalars(const Tensorboard *board, const json_t *line, int64_t s
     return good;
 }
 
+// ---- histograms and texts
+
+// Counts of the finite values by bucket, and their sums.
+static void fill_histogram(TensorboardEvent__Histogram *h, const float *values, int64_t count) {
+    h->min = INFINITY, h->max = -INFINITY;
+    for (int64_t i = 0; i < count; i++) {
+        double value = (double)values[i];
+        if (!isfinite(value)) continue;
+        h->min = fmin(h->min, value), h->max = fmax(h->max, value);
+        h->num++, h->sum += value, h->sum_squares += value * value;
+    }
+    size_t buckets = h->max > h->min ? TENSORBOARD_BUCKETS : 1;
+    double width = (h->max - h->min) / (double)buckets;
+    h->n_bucket = h->n_bucket_limit = buckets;
+    for (size_t b = 0; b < buckets; b++)
+        h->bucket_limit[b] = b + 1 < buckets ? h->min + width * (double)(b + 1) : h->max;
+    for (int64_t i = 0; i < count; i++) {
+        double value = (double)values[i];
+        if (!isfinite(value)) continue;
+        size_t bucket = width > 0 ? (size_t)((value - h->min) / width) : 0;
+        h->bucket[bucket < buckets ? bucket : buckets - 1]++;
+    }
+}
+
+bool tensorboard_histogram(const Tensorboard *board, const char *tag, const float *values, int64_t count, int64_t step,
+                           Error *error) {
+    Arena arena = {0};
+    TensorboardEvent__Histogram histogram = TENSORBOARD_EVENT__HISTOGRAM__INIT;
+    TensorboardEvent__Value value = TENSORBOARD_EVENT__VALUE__INIT, *list = &value;
+    histogram.bucket = arena_array(&arena, double, TENSORBOARD_BUCKETS);
+    histogram.bucket_limit = arena_array(&arena, double, TENSORBOARD_BUCKETS);
+    fill_histogram(&histogram, values, count);
+    value.tag = arena_string(&arena, tag);
+    value.what_case = TENSORBOARD_EVENT__VALUE__WHAT_HISTOGRAM;
+    value.histogram = &histogram;
+    bool good = histogram.num == 0 || write_summary(board, &list, 1, step, error);
+    arena_close(&arena);
+    return good;
+}
+
+bool tensorboard_text(const Tensorboard *board, const char *tag, const char *text, int64_t step, Error *error) {
+    Arena arena = {0};
+    char plugin_name[] = "text";
+    ProtobufCBinaryData data = {.len = strlen(text), .data = (uint8_t *)arena_string(&arena, text)};
+    TensorboardEvent__Dimension dimension = TENSORBOARD_EVENT__DIMENSION__INIT, *dimensions = &dimension;
+    TensorboardEvent__Shape shape = TENSORBOARD_EVENT__SHAPE__INIT;
+    TensorboardEvent__Tensor tensor = TENSORBOARD_EVENT__TENSOR__INIT;
+    TensorboardEvent__PluginData plugin = TENSORBOARD_EVENT__PLUGIN_DATA__INIT;
+    TensorboardEvent__Metadata metadata = TENSORBOARD_EVENT__METADATA__INIT;
+    TensorboardEvent__Value value = TENSORBOARD_EVENT__VALUE__INIT, *list = &value;
+    dimension.size = 1;
+    shape.n_dimension = 1;
+    shape.dimension = &dimensions;
+    tensor.dtype = 7;
+    tensor.shape = &shape;
+    tensor.n_text = 1;
+    tensor.text = &data;
+    plugin.plugin_name = plugin_name;
+    metadata.plugin_data = &plugin;
+    metadata.data_class = 2;
+    value.tag = arena_string(&arena, tag);
+    value.metadata = &metadata;
+    value.what_case = TENSORBOARD_EVENT__VALUE__WHAT_TENSOR;
+    value.tensor = &tensor;
+    bool good = write_summary(board, &list, 1, step, error);
+    arena_close(&arena);
+    return good;
+}
+
 // ---- hyperparameters
 
 typedef struct HParamList {

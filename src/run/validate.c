@@ -4,6 +4,7 @@
 #include "base/int64.h"
 #include "base/jsonio.h"
 #include "base/log.h"
+#include "run/board_samples.h"
 #include "run/step_log.h"
 #include "run/supervision.h"
 
@@ -37,6 +38,7 @@ typedef struct Tally {
     double rewards, tokens;
     int64_t samples, scored, questions, asked, passed; // questions: with a sample that could be scored
     int64_t printed;
+    StrBuf shown; // those that are printed, for TensorBoard
 } Tally;
 
 // The samples of one question, first..first+count-1.
@@ -69,7 +71,9 @@ static bool ask(Tally *tally, StrBuf *lines, bool *complete, Trainer *t, int64_t
     for (int64_t q = 0; q < count; q++) count_question(tally, &samples, q * k, k);
     for (int64_t b = 0; b < samples.count && trainer_writes(t); b++) {
         record(lines, &t->task, &samples, b, b % k);
-        if (tally->printed++ < s->logger.num_val_samples_to_print) print_sample(&t->task, &samples, b, arena);
+        if (tally->printed++ >= s->logger.num_val_samples_to_print) continue;
+        print_sample(&t->task, &samples, b, arena);
+        board_samples_put(&tally->shown, &t->task, &samples, true, b);
     }
     return true;
 }
@@ -99,10 +103,14 @@ static bool validate_answers(Validation *validation, Trainer *t, int64_t step, E
                                    .unscored = tally.samples - tally.scored};
         const char *path =
             arena_format(&arena, "%s/val_data_step%lld.jsonl", t->settings->logger.log_dir, (long long)step);
-        good = !trainer_writes(t) || file_write(path, lines.text, lines.length, error);
+        good =
+            !trainer_writes(t) || (file_write(path, lines.text, lines.length, error) &&
+                                   (!t->settings->logger.tensorboard_enabled || !tally.shown.length ||
+                                    tensorboard_text(&t->board, "validation/samples", tally.shown.text, step, error)));
     }
     ledger_enter(&t->ops.device.ledger, before);
     strbuf_close(&lines);
+    strbuf_close(&tally.shown);
     arena_close(&arena);
     return good;
 }
