@@ -21,9 +21,10 @@ function logprobsOf(text) {
     return values;
 }
 
-// Control characters are shown as pictures; line feeds and tabs stay.
+// Control characters are shown as pictures and those that turn the direction of text by name; line feeds and tabs stay.
 const visible = (text) => text.replace(/[\u0000-\u0008\u000b-\u001f\u007f]/g, (character) =>
-    String.fromCharCode(character === "\u007f" ? 0x2421 : 0x2400 + character.charCodeAt(0)));
+    String.fromCharCode(character === "\u007f" ? 0x2421 : 0x2400 + character.charCodeAt(0)))
+    .replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (character) => "‹U+" + character.charCodeAt(0).toString(16).toUpperCase() + "›");
 
 // 0 (probability 1) to 9 (probability e^-5 or less).
 const heat = (logprob) => (Number.isNaN(logprob) ? "n" : Math.min(9, Math.round(-logprob * 1.8)));
