@@ -46,8 +46,9 @@ static bool open_ops(Ops *ops, const char *isa, int threads) {
 
 typedef struct Brute {
     int64_t n;
-    float *x, *e;
-    int32_t *order; // by logit descending, id ascending
+    float *x, *e;       // e: exp(x − max)
+    float *own, *scale; // exp(x − the block's max), exp(the block's max − max)
+    int32_t *order;     // by logit descending, id ascending
     bool *kept;
     float max, sum;
 } Brute;
@@ -68,16 +69,30 @@ static float brute_sum(const Brute *b) {
     float total = 0;
     for (int64_t first = 0; first < b->n; first += 512) {
         float lane[16] = {0};
-        for (int64_t i = first; i < b->n && i < first + 512; i++) lane[(i - first) % 16] += b->kept[i] ? b->e[i] : 0;
+        for (int64_t i = first; i < b->n && i < first + 512; i++) lane[(i - first) % 16] += b->kept[i] ? b->own[i] : 0;
         for (int half = 8; half; half /= 2)
             for (int i = 0; i < half; i++) lane[i] += lane[i + half];
-        total += lane[0];
+        total += lane[0] * b->scale[first];
     }
     return total;
 }
 
+static void brute_blocks(Brute *b, const Kernels *kernels) {
+    for (int64_t first = 0; first < b->n; first += 512) {
+        int64_t end = b->n < first + 512 ? b->n : first + 512;
+        float max = -INFINITY;
+        for (int64_t i = first; i < end; i++) max = fmaxf(max, b->x[i]);
+        if (max == -INFINITY) continue; // sums stay 0
+        for (int64_t i = first; i < end; i++) b->own[i] = b->x[i] - max, b->scale[i] = max - b->max;
+        kernels->vmath_exps(b->own + first, b->own + first, end - first);
+        kernels->vmath_exps(b->scale + first, b->scale + first, end - first);
+    }
+}
+
 static Brute brute(Arena *arena, const Kernels *kernels, const float *logits, int64_t n, SoftmaxFilter filter) {
     Brute b = {.n = n, .x = arena_array(arena, float, n), .e = arena_array(arena, float, n)};
+    b.own = arena_array(arena, float, n);
+    b.scale = arena_array(arena, float, n);
     b.order = arena_array(arena, int32_t, n);
     b.kept = arena_array(arena, bool, n);
     for (int64_t i = 0; i < n; i++) {
@@ -88,6 +103,7 @@ static Brute brute(Arena *arena, const Kernels *kernels, const float *logits, in
     b.max = b.x[b.order[0]];
     for (int64_t i = 0; i < n; i++) b.e[i] = b.x[i] - b.max;
     kernels->vmath_exps(b.e, b.e, n);
+    brute_blocks(&b, kernels);
     int64_t count = filter.top_k && filter.top_k < n ? filter.top_k : n;
     float least = filter.min_p;
     kernels->vmath_logs(&least, &least, 1); // of 0: −inf
@@ -112,7 +128,8 @@ static int32_t brute_pick(const Brute *b, float u) {
     for (int64_t first = 0; first < b->n; first += 512) {
         Brute block = *b;
         block.n = b->n - first < 512 ? b->n - first : 512;
-        block.e += first;
+        block.own += first;
+        block.scale += first;
         block.kept += first;
         float after = before + brute_sum(&block);
         if (!(after > target)) {
@@ -393,10 +410,68 @@ static void test_bits(void **state) {
     }
 }
 
+// The vocabulary in pieces of one and more blocks: rows, log-probs and gradients are those of the whole, NaN included.
+static void test_pieces(void **state) {
+    (void)state;
+    enum { T = 8, V = 2500, BLOCKS = (V + SOFTMAX_BLOCK - 1) / SOFTMAX_BLOCK };
+    Ops ops;
+    assert_true(open_ops(&ops, NULL, 2));
+    for (int way = 0; way < 4; way++) {
+        SoftmaxFilter filter = {.temperature = way % 2 ? 0.7f : 1, .top_p = 1};
+        int64_t size = (1 + way) * SOFTMAX_BLOCK;
+        Tensor whole = DEVICE_TENSOR(&ops.device, MEMORY_LOGITS, DTYPE_F32, T, V + PADDING);
+        Tensor piece = DEVICE_TENSOR(&ops.device, MEMORY_LOGITS, DTYPE_F32, T, size + PADDING);
+        float *x = whole.data, *p = piece.data, logprob[T], g[T], targets[T];
+        int32_t ids[T];
+        SoftmaxRow rows[T], folded[T];
+        SoftmaxBlock blocks[T * BLOCKS];
+        for (int t = 0; t < T; t++) {
+            fill(x + t * (V + PADDING), V, (Kind)(t % KINDS), (uint32_t)t);
+            ids[t] = t * 311 % V;
+            g[t] = uniform((uint32_t)t, 5) - 0.5f;
+        }
+        x[3 * (V + PADDING) + 1000] = NAN;
+        for (int i = 0; i < V; i++) x[5 * (V + PADDING) + i] = -INFINITY;
+        for (int pass = 0; pass < 2; pass++) {
+            for (int64_t first = 0; first < V; first += size) {
+                int64_t count = V - first < size ? V - first : size;
+                for (int64_t i = 0; i < T * (size + PADDING); i++) p[i] = NAN;
+                for (int t = 0; t < T; t++)
+                    for (int i = 0; i < count; i++) p[t * (size + PADDING) + i] = x[t * (V + PADDING) + first + i];
+                if (!pass) {
+                    softmax_blocks(&ops, blocks, BLOCKS, &piece, first, count, filter.temperature);
+                    softmax_targets(&ops, targets, &piece, ids, first, count, filter.temperature);
+                    continue;
+                }
+                softmax_backward_piece(&ops, &piece, folded, ids, g, first, count, filter.temperature);
+                Tensor expected = DEVICE_TENSOR(&ops.device, MEMORY_LOGITS, DTYPE_F32, T, V + PADDING);
+                memcpy(expected.data, x, tensor_bytes(&whole));
+                softmax_backward(&ops, &expected, rows, NULL, ids, g, NULL, V, filter);
+                for (int t = 0; t < T; t++)
+                    for (int i = 0; i < count; i++)
+                        assert_int_equal(dtype_bits(p[t * (size + PADDING) + i]),
+                                         dtype_bits(((float *)expected.data)[t * (V + PADDING) + first + i]));
+                device_release(&ops.device, &expected);
+            }
+            if (pass) break;
+            softmax_fold(&ops, folded, blocks, T, BLOCKS);
+            softmax_rows(&ops, rows, &whole, V, filter);
+            assert_memory_equal(folded, rows, sizeof rows);
+            softmax_logprobs(&ops, logprob, &whole, rows, ids, filter);
+            for (int t = 0; t < T; t++)
+                assert_int_equal(dtype_bits(softmax_logprob_of(targets[t], &folded[t])), dtype_bits(logprob[t]));
+        }
+        device_release(&ops.device, &whole);
+        device_release(&ops.device, &piece);
+    }
+    ops_close(&ops);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_definition), cmocka_unit_test(test_large),   cmocka_unit_test(test_frequencies),
         cmocka_unit_test(test_gradient),   cmocka_unit_test(test_hostile), cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

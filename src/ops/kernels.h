@@ -85,6 +85,8 @@ typedef struct AttentionBlock {
     ENTRY(void, attention_backward_keys, (const AttentionBlock *block))
 #define SOFTMAX_KERNELS(ENTRY)                                                                                         \
     ENTRY(void, softmax_row, (SoftmaxRow * row, const float *logits, int64_t n, SoftmaxFilter filter))                 \
+    ENTRY(void, softmax_row_blocks, (SoftmaxBlock * blocks, const float *logits, int64_t count, float temperature))    \
+    ENTRY(void, softmax_fold_row, (SoftmaxRow * row, const SoftmaxBlock *blocks, int64_t count))                       \
     ENTRY(float, softmax_logprob, (const float *logits, int64_t id, const SoftmaxRow *row, SoftmaxFilter filter))      \
     ENTRY(int32_t, softmax_likeliest, (const float *logits, int64_t n, const SoftmaxRow *row, SoftmaxFilter filter))   \
     ENTRY(int32_t, softmax_pick,                                                                                       \

@@ -12,6 +12,8 @@ typedef struct SoftmaxJob {
     const int32_t *ids;
     int32_t *picked;
     SoftmaxFilter filter;
+    SoftmaxBlock *blocks;  // of a piece
+    int64_t first, stride; // its first token; blocks of a row
 } SoftmaxJob;
 
 enum { TASK_ELEMENTS = 65536 };
@@ -105,8 +107,8 @@ static void backward_task(void *context, int64_t task, int worker) {
         memset(logits + used, 0, (size_t)(job->columns - used) * sizeof *logits);
         if (used)
             job->kernels->softmax_row_backward(logits, used, &job->filtered[row],
-                                               job->dunfiltered ? &job->unfiltered[row] : NULL, job->ids[row], g, h,
-                                               job->filter);
+                                               job->dunfiltered ? &job->unfiltered[row] : NULL,
+                                               job->ids[row] - job->first, g, h, job->filter);
     }
 }
 
@@ -121,5 +123,59 @@ void softmax_backward(Ops *ops, Tensor *logits_TV, const SoftmaxRow *rows_T, con
     job.ids = ids;
     job.dlogprob = dlogprob_T;
     job.dunfiltered = dunfiltered_T;
+    run(ops, &job, backward_task);
+}
+
+// ---- pieces
+
+static SoftmaxJob piece_of(Ops *ops, const Tensor *logits_TP, int64_t first, int64_t count, float temperature) {
+    CHECK(first >= 0 && first % SOFTMAX_BLOCK == 0, "a piece that begins at token %lld", (long long)first);
+    SoftmaxJob job = job_of(ops, logits_TP, count, (SoftmaxFilter){.temperature = temperature, .top_p = 1});
+    job.first = first;
+    return job;
+}
+
+static void blocks_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const SoftmaxJob *job = context;
+    EACH_ROW(job, task, row)
+    job->kernels->softmax_row_blocks(job->blocks + row * job->stride + job->first / SOFTMAX_BLOCK,
+                                     job->logits + row * job->columns, job->vocabulary, job->filter.temperature);
+}
+
+void softmax_blocks(Ops *ops, SoftmaxBlock *blocks_TS, int64_t stride, const Tensor *logits_TP, int64_t first,
+                    int64_t count, float temperature) {
+    SoftmaxJob job = piece_of(ops, logits_TP, first, count, temperature);
+    CHECK(first / SOFTMAX_BLOCK + softmax_block_count(count) <= stride, "tokens %lld + %lld in %lld blocks",
+          (long long)first, (long long)count, (long long)stride);
+    job.blocks = blocks_TS;
+    job.stride = stride;
+    if (ops_starts(ops, 0, OPS_BYTES(logits_TP))) run(ops, &job, blocks_task);
+}
+
+void softmax_fold(Ops *ops, SoftmaxRow *rows_T, const SoftmaxBlock *blocks_TS, int64_t rows, int64_t blocks) {
+    if (!ops_runs(ops)) return;
+    for (int64_t row = 0; row < rows; row++)
+        ops->kernels->softmax_fold_row(&rows_T[row], blocks_TS + row * blocks, blocks);
+}
+
+void softmax_targets(Ops *ops, float *x_T, const Tensor *logits_TP, const int32_t *ids, int64_t first, int64_t count,
+                     float temperature) {
+    SoftmaxJob job = piece_of(ops, logits_TP, first, count, temperature);
+    if (!ops_starts(ops, 0, 0)) return;
+    for (int64_t row = 0; row < job.rows; row++) {
+        if (ids[row] < first || ids[row] >= first + count) continue;
+        float logit = job.logits[row * job.columns + ids[row] - first];
+        x_T[row] = temperature == 1 ? logit : logit / temperature;
+    }
+}
+
+void softmax_backward_piece(Ops *ops, Tensor *logits_TP, const SoftmaxRow *rows_T, const int32_t *ids,
+                            const float *dlogprob_T, int64_t first, int64_t count, float temperature) {
+    SoftmaxJob job = piece_of(ops, logits_TP, first, count, temperature);
+    if (!ops_starts(ops, 0, 2 * OPS_BYTES(logits_TP))) return;
+    job.filtered = rows_T;
+    job.ids = ids;
+    job.dlogprob = dlogprob_T;
     run(ops, &job, backward_task);
 }

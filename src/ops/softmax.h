@@ -2,11 +2,11 @@
 //
 // A row of fp32 logits is divided by the temperature (t ≠ 1: x = logit / t) and filtered (min-p and top-k, then top-p on what
 // is left):
-//   e_v = exp(x_v − max) for kept tokens, 0 for the others
-//   sum = the blocks of 512 tokens (by id), each a lanes sum of e_v, added in order
+//   sum = Σ blocks of 512 tokens (by id), added in order: (lanes sum of exp(x_v − m) over its kept tokens) · exp(m − max), where
+//         m is the block's own largest x_v, so that a block can be summed where the others are not seen
 //   log p(v) = (x_v − max) − log_sum,  log_sum = log(sum).
 // Order of tokens for filters: by logit descending, equal logits by id ascending. Min-p keeps the tokens at least min_p times as
-// likely as the likeliest one: x_v >= max + log(min_p). Top-k keeps the first k. Top-p keeps the shortest prefix, at least one
+// likely as the likeliest one: x_v >= max + log(min_p). Top-k keeps the first k. With e_v = exp(x_v − max), top-p keeps the shortest prefix, at least one
 // token, whose weight reaches top_p · sum (of what the other two kept); all when rounding lets none reach it. The weight of a prefix is a sum of integers, floor(e_v · 2^40), against ceil(top_p · sum · 2^40): exact, so no way of
 // searching can change the kept set. It is "logit above cut, or equal to cut with id <= cut_id".
 //
@@ -15,7 +15,7 @@
 #pragma once
 #include "ops/ops.h"
 
-enum { SOFTMAX_BLOCK = 512 };
+enum { SOFTMAX_BLOCK = 512 }; // tokens whose exponentials are summed together
 
 typedef struct SoftmaxFilter {
     float temperature; // > 0
@@ -56,3 +56,35 @@ void softmax_sample(Ops *ops, int32_t *ids, const Tensor *logits_TV, const Softm
 void softmax_backward(Ops *ops, Tensor *logits_TV, const SoftmaxRow *rows_T, const SoftmaxRow *unfiltered_T,
                       const int32_t *ids, const float *dlogprob_T, const float *dunfiltered_T, int64_t vocabulary,
                       SoftmaxFilter filter);
+
+// ---- rows in pieces, for a vocabulary of which nobody holds all logits at once. Without filters.
+//
+// A piece is logits_TP (fp32) of the tokens first..first+count-1; first is a multiple of SOFTMAX_BLOCK, and count too unless the
+// vocabulary ends there; columns beyond count are padding. The bits are those of the whole rows.
+
+// What a block comes to: its largest tempered logit, and the sum of exp(x_v − max).
+typedef struct SoftmaxBlock {
+    float max, sum;
+} SoftmaxBlock;
+
+static inline int64_t softmax_block_count(int64_t vocabulary) {
+    return (vocabulary + SOFTMAX_BLOCK - 1) / SOFTMAX_BLOCK;
+}
+
+// The blocks of a piece, into blocks_TS[t · stride + first / SOFTMAX_BLOCK …] (host).
+void softmax_blocks(Ops *ops, SoftmaxBlock *blocks_TS, int64_t stride, const Tensor *logits_TP, int64_t first,
+                    int64_t count, float temperature);
+
+// softmax_rows of `rows` rows, from all `blocks` blocks of each.
+void softmax_fold(Ops *ops, SoftmaxRow *rows_T, const SoftmaxBlock *blocks_TS, int64_t rows, int64_t blocks);
+
+// x_T[t] = tempered logit of ids[t] (host), where the piece has it; else left alone. log p = (x − max) − log_sum.
+void softmax_targets(Ops *ops, float *x_T, const Tensor *logits_TP, const int32_t *ids, int64_t first, int64_t count,
+                     float temperature);
+static inline float softmax_logprob_of(float x, const SoftmaxRow *row) {
+    return (x - row->max) - row->log_sum;
+}
+
+// softmax_backward of a piece.
+void softmax_backward_piece(Ops *ops, Tensor *logits_TP, const SoftmaxRow *rows_T, const int32_t *ids,
+                            const float *dlogprob_T, int64_t first, int64_t count, float temperature);
