@@ -141,7 +141,7 @@ FUZZ_CC = clang
 FUZZ_BUILD = build-fuzz
 FUZZ_TARGETS := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(shell grep -l LLVMFuzzerTestOneInput tests/fuzz/*.c))
 FUZZ_SUPPORT = $(BUILD)/tests/fuzz/fuzz_files.o $(BUILD)/tests/fuzz/fuzz_model.o
-FUZZ_WRAPPED = file_map file_map_leave file_unmap file_read file_read_stream file_exists file_is_folder file_same realpath
+FUZZ_WRAPPED = file_map file_map_leave file_unmap file_read file_read_stream file_stamp file_exists file_is_folder file_same realpath
 ifneq ($(findstring fuzzer,$(SANITIZE)),)
 $(BUILD)/ops/kernels_%.o: override SANITIZE_FLAGS = # no reader calls them, and they take minutes when instrumented
 endif

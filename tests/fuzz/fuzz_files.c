@@ -75,6 +75,7 @@ bool __real_file_map(FileMap *map, const char *path, Error *error);
 void __real_file_unmap(FileMap *map);
 bool __real_file_read(char **text, size_t *size, Arena *arena, const char *path, Error *error);
 bool __real_file_read_stream(char **text, size_t *size, Arena *arena, const char *path, Error *error);
+bool __real_file_stamp(FileStamp *stamp, const char *path, Error *error);
 bool __real_file_exists(const char *path);
 bool __real_file_is_folder(const char *path);
 bool __real_file_same(const char *one, const char *other);
@@ -84,6 +85,7 @@ void __wrap_file_unmap(FileMap *map);
 void __wrap_file_map_leave(const void *data, size_t size);
 bool __wrap_file_read(char **text, size_t *size, Arena *arena, const char *path, Error *error);
 bool __wrap_file_read_stream(char **text, size_t *size, Arena *arena, const char *path, Error *error);
+bool __wrap_file_stamp(FileStamp *stamp, const char *path, Error *error);
 bool __wrap_file_exists(const char *path);
 bool __wrap_file_is_folder(const char *path);
 bool __wrap_file_same(const char *one, const char *other);
@@ -142,6 +144,13 @@ bool __wrap_file_read(char **text, size_t *size, Arena *arena, const char *path,
 
 bool __wrap_file_read_stream(char **text, size_t *size, Arena *arena, const char *path, Error *error) {
     return (is_virtual(path) ? __wrap_file_read : __real_file_read_stream)(text, size, arena, path, error);
+}
+
+// A file that nobody writes to.
+bool __wrap_file_stamp(FileStamp *stamp, const char *path, Error *error) {
+    if (!is_virtual(path)) return __real_file_stamp(stamp, path, error);
+    *stamp = (FileStamp){0};
+    return find(path) || error_set(error, "%s: not there", path);
 }
 
 bool __wrap_file_exists(const char *path) {

@@ -1,7 +1,7 @@
 // What every fuzz target stands on: files that exist in memory only, and what must hold when a reader refuses.
 //
-// The targets are linked so that the readers' calls of file_map, file_read, file_read_stream, file_exists, file_is_folder,
-// file_same and realpath (see FUZZ_WRAPPED in the Makefile) arrive here. A path below "fuzz/" is one of the files given below,
+// The targets are linked so that the readers' calls of file_map, file_read, file_read_stream, file_stamp, file_exists,
+// file_is_folder, file_same and realpath (see FUZZ_WRAPPED in the Makefile) arrive here. A path below "fuzz/" is one of the files given below,
 // each map a block of its own of exactly the file's size, so that the address sanitizer sees every byte read beside it; other
 // paths are real.
 #pragma once

@@ -317,6 +317,18 @@ static void input_seeds(void) {
     seed_file("inputs", "tests/data/text/chat/cases/smollm2.jsonl");
 }
 
+static void dataset_seeds(void) {
+    static const char rows[] = "{\"input\": \"2+2\", \"output\": \"4\", \"system\": \"s\"}\n"
+                               "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", "
+                               "\"content\": \"a\"}], \"tools\": [{\"name\": \"t\"}]}\n"
+                               "{\"a\": [{\"b\": \"q\"}], \"c\": {\"d\": 5}, \"e\": null}\n";
+    seed_text("dataset", arena_format(&arena, "%c%s", '@', rows));
+    seed_text("dataset", arena_format(&arena, "%c%s", 'l', rows));
+    seed_text("dataset", "A[{\"input\": \"x\", \"output\": 2.5}, {\"input\": \"y\", \"output\": \"3\"}]");
+    seed_text("dataset", "Binput,output\r\n\"a \"\"b\"\"\nc\",1\r\nx,2\r\n");
+    seed_text("dataset", "Cfirst\nsecond\n");
+}
+
 int main(int count, char **words) {
     char scratch[] = "/tmp/whet-fuzz-seeds-XXXXXX";
     Error error;
@@ -336,6 +348,7 @@ int main(int count, char **words) {
     template_seeds();
     recipe_seeds();
     input_seeds();
+    dataset_seeds();
     need(file_remove_tree(scratch, &error), &error);
     arena_close(&arena);
     return 0;

@@ -13,7 +13,7 @@ run_one() { # run_one TARGET: one line to standard output, its report in $build/
     template) dictionary=template longest=4096 ;;
     recipe) dictionary=recipe longest=8192 ;;
     hub_list) dictionary=json longest=8192 ;;
-    inputs) dictionary=json longest=2048 ;;
+    inputs | dataset) dictionary=json longest=2048 ;;
     answer) dictionary=answer longest=4096 ;;
     encode) dictionary=json longest=4096 ;;
     *) dictionary=json longest=65536 ;;
