@@ -29,8 +29,7 @@ refuse() { # refuse STATUS PATTERN ARGUMENT …
 refuse 1 "shape.*gpt.*smollm2-135m" --shape gpt
 refuse 1 "precision.*int8" --precision int8
 refuse 2 "MODEL" --memory
-"$whet" bench --only nothing --seconds 0.001 >"$work/out" 2>"$work/err"
-[ $? = 1 ] && [ "$(grep -c '' "$work/err")" = 1 ] && grep -q "only is 'nothing'; no kernel" "$work/err"; check "a kernel that there is none of" $?
+refuse 1 "only is 'nothing'; no kernel" --only nothing
 refuse 2 "without a MODEL" "$work/model" --only qkv
 refuse 1 "positions" "$work/model" --prompt 100000
 refuse 1 "no-such" "$work/no-such"

@@ -59,14 +59,16 @@ static bool bench_shape(BenchMachine *machine, const Asked *asked, Error *error)
     if (!bench_kernels_shape(&architecture, shape, error) ||
         (asked->precision && !precision_parse_compute(&wanted, "--precision", asked->precision, error)))
         return false;
-    print_machine(machine, &asked->phases.options);
+    const char *only = asked->phases.options.only;
+    const bool known = !only || bench_kernels_any(only);
     int measured = 0;
-    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
+    if (known) print_machine(machine, &asked->phases.options);
+    for (size_t i = 0; known && i < sizeof dtypes / sizeof *dtypes; i++)
         if (asked->precision ? dtypes[i] == wanted : dtypes[i] != DTYPE_F16)
             measured += bench_kernels_run(machine, &architecture, dtypes[i], &asked->phases.options);
     return measured ? true
                     : error_set(error, "--only is '%s'; no kernel's name begins with it (without --only all are shown)",
-                                asked->phases.options.only);
+                                only);
 }
 
 static bool bench_model(BenchMachine *machine, Asked *asked, const char *path, Error *error) {

@@ -41,6 +41,18 @@ bool bench_kernels_shape(Architecture *a, const char *name, Error *error) {
     return error_set(error, "--shape is '%s'; expected %s or %s", name, names[0], names[1]);
 }
 
+bool bench_kernels_any(const char *beginning) {
+    static const char *const first_words[] = {"qkv",       "o",        "gate_up", "down",         "head",
+                                              "attention", "rms_norm", "swiglu",  "residual sum", "log-sum-exp",
+                                              "top-p",     "sample",   "AdamW"};
+    for (size_t i = 0; i < sizeof first_words / sizeof *first_words; i++) {
+        size_t length = strlen(first_words[i]), given = strlen(beginning);
+        bool whole = given <= length || beginning[length] == ' ' || beginning[length] == ',';
+        if (whole && !strncmp(beginning, first_words[i], given < length ? given : length)) return true;
+    }
+    return false;
+}
+
 typedef struct Bench {
     BenchMachine *machine;
     Ops *ops;

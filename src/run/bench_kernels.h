@@ -12,6 +12,9 @@ typedef struct BenchOptions {
 // The shapes of models by name ("smollm2-135m", "qwen2.5-1.5b"). Refuses an unknown name, listing them.
 bool bench_kernels_shape(Architecture *architecture, const char *name, Error *error);
 
+// Whether kernels may be called so: the names of some begin like that. Told without measuring anything.
+bool bench_kernels_any(const char *beginning);
+
 // Prints a line a kernel, each with its weights and activations in dtype; returns how many lines.
 int bench_kernels_run(BenchMachine *machine, const Architecture *architecture, DType dtype,
                       const BenchOptions *options);

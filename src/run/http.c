@@ -326,8 +326,6 @@ static CURLcode send_following(const Http *http, HttpReply *reply, const char **
 static bool may_pass(CURLcode code, long status) {
     switch (code) {
     case CURLE_OK: break;
-    case CURLE_COULDNT_RESOLVE_HOST:
-    case CURLE_COULDNT_RESOLVE_PROXY:
     case CURLE_COULDNT_CONNECT:
     case CURLE_PARTIAL_FILE:
     case CURLE_GOT_NOTHING:

@@ -68,7 +68,7 @@ static bool set_chat(LoadedModel *model, const char *text, size_t size, const ch
 // A template of the model by its name; a .jinja file; or the text of a template.
 static bool open_wanted(LoadedModel *model, const ChatSource *templates, const char *wanted, Arena *arena,
                         Error *error) {
-    const char *name = "policy.tokenizer.chat_template";
+    const char *name = "the chat template (policy.tokenizer.chat_template, --chat-template)";
     const ChatSourceItem *item = chat_source_find(templates, wanted);
     if (item) return set_chat(model, item->text, strlen(item->text), item->file, error);
     size_t size = strlen(wanted);
@@ -222,9 +222,12 @@ bool loaded_model_chat_text(const LoadedModel *model, StrBuf *text, const json_t
     const json_t *tools = json_object_get(all, "tools");
     const ChatTemplate *chat = model->tool_chat && tools && !json_is_null(tools) ? model->tool_chat : model->chat;
     ChatDetails details = {.clock = model->clock_set ? &model->clock : NULL};
-    bool good = chat ? chat_render(chat, text, messages, all, &details, error)
-                     : error_set(error, "%s: the model has no chat template; give one (policy.tokenizer.chat_template)",
-                                 model->path);
+    bool good =
+        chat ? chat_render(chat, text, messages, all, &details, error)
+             : error_set(
+                   error,
+                   "%s: the model has no chat template; give one (policy.tokenizer.chat_template, --chat-template)",
+                   model->path);
     json_decref(all);
     return good;
 }
