@@ -5,6 +5,10 @@
 #include <stdio.h>
 #include <xxhash.h>
 
+uint64_t digest_number(const void *data, size_t size) {
+    return XXH3_64bits(data, size);
+}
+
 void digest_bytes(char hex[DIGEST_HEX], const void *data, size_t size) {
     XXH128_hash_t hash = XXH3_128bits(data, size);
     snprintf(hex, DIGEST_HEX, "%016llx%016llx", (unsigned long long)hash.high64, (unsigned long long)hash.low64);

@@ -4,5 +4,6 @@
 
 enum { DIGEST_HEX = 33 }; // 32 hexadecimal digits and a 0 byte
 
+uint64_t digest_number(const void *data, size_t size); // XXH3, 64 bits
 void digest_bytes(char hex[DIGEST_HEX], const void *data, size_t size);
 bool digest_file(char hex[DIGEST_HEX], const char *path, Error *error);

@@ -185,6 +185,7 @@ static void load_block(Resident *r, int unit, const Tensor *flat) {
 
 void resident_load_unit(Resident *r, int unit, const Tensor *flat) {
     r->loads++;
+    r->ops->unit = unit;
     if (unit == r->architecture->layer_count)
         load_root(r, unit, flat);
     else
@@ -392,10 +393,12 @@ void resident_forward(Resident *r, KvCache *cache, const TokenBatch *batch) {
         .act_TF = tensor_rows(&r->scratch.act_TF, 0, batch->count),
     };
     Tensor out_TD = tensor_rows(&r->out_TD, 0, batch->count);
+    r->ops->unit = (int)r->architecture->layer_count;
     embed(r, &a.x_TD, &scratch.norm_TD, batch);
     bool narrow = overflow_possible(r->policy);
     int64_t before = r->overflow.count;
     for (int layer = 0; layer < cache->layer_count; layer++) {
+        r->ops->unit = layer;
         if (layer) { // the unit before handed on policy.output; cast on entry
             int64_t lost = rows_cast(r->ops, &a.x_TD, &out_TD);
             overflow_note(&r->overflow, r->ops, lost, layer - 1, false, &out_TD);
@@ -428,6 +431,7 @@ void resident_logits(Resident *r, Tensor *logits_NV, const int32_t *rows) {
     // The root unit reads the last block's output as it was handed on, without a cast on entry (reference section 9).
     Tensor last_ND = tensor_rows(&r->last_ND, 0, count);
     Tensor norm_ND = tensor_rows(&r->scratch.norm_TD, 0, count);
+    r->ops->unit = (int)r->architecture->layer_count;
     rows_gather(r->ops, &last_ND, &r->out_TD, rows);
     rms_norm_forward(r->ops, &norm_ND, &last_ND, &r->final_norm_D, r->shape.rms_norm_eps);
     if (overflow_possible(r->policy)) {

@@ -245,6 +245,7 @@ void attention_forward(Ops *ops, Tensor *out_TO, Tensor *lse_TH, const Tensor *q
     job.block.out = numbers(out_TO);
     job.block.lse = lse_TH ? lse_TH->data : NULL;
     run_blocks(ops, &job, rows_of_block(shape, spans, span_count), units_rows, forward_task);
+    ops_wrote(ops, __func__, out_TO);
 }
 
 static void backward_head_task(void *context, int64_t task, int worker) {
@@ -309,11 +310,12 @@ void attention_backward(Ops *ops, Tensor *dqkv_TC, Tensor *dkv_PTC, const Tensor
     int64_t padded = padded_head(shape);
     if (one_pass(ops, shape, parts, spans, span_count)) {
         run_blocks(ops, &job, 1, units_whole, backward_head_task);
-        return;
+    } else {
+        run_blocks(ops, &job, attention_rows(padded), units_rows, backward_queries_task);
+        run_blocks(ops, &job, int64_smaller(ATTENTION_FLOATS / (KV_PAGE_TOKENS * padded), 4), units_pages,
+                   backward_keys_task);
     }
-    run_blocks(ops, &job, attention_rows(padded), units_rows, backward_queries_task);
-    run_blocks(ops, &job, int64_smaller(ATTENTION_FLOATS / (KV_PAGE_TOKENS * padded), 4), units_pages,
-               backward_keys_task);
+    ops_wrote(ops, __func__, dqkv_TC);
 }
 
 typedef struct FoldJob {

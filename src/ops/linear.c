@@ -138,6 +138,7 @@ void linear_forward(Ops *ops, Tensor *y_TN, const Tensor *x_TK, const LinearWeig
                           .dtype = y_TN->dtype,
                           .bias = bias_N ? bias_N->data : NULL,
                           .bias_dtype = bias_N ? bias_N->dtype : DTYPE_F32});
+    ops_wrote(ops, __func__, y_TN);
 }
 
 void linear_backward_input(Ops *ops, Tensor *dx_TK, const Tensor *dy_TN, const LinearWeight *weight) {
@@ -155,6 +156,7 @@ void linear_backward_input(Ops *ops, Tensor *dx_TK, const Tensor *dy_TN, const L
                           .b = {weight->rows.data, weight->rows.dtype, GEMM_K_OUTER, weight->k},
                           .c = dx_TK->data,
                           .dtype = dx_TK->dtype});
+    ops_wrote(ops, __func__, dx_TK);
 }
 
 void linear_backward_weight_part(Ops *ops, Tensor *dw_NK, Tensor *chain_NK, const Tensor *dy_TN, const Tensor *x_TK,
@@ -175,6 +177,7 @@ void linear_backward_weight_part(Ops *ops, Tensor *dw_NK, Tensor *chain_NK, cons
                           .dtype = DTYPE_F32,
                           .chain = part.first ? NULL : chain_NK->data,
                           .adds = part.last});
+    if (part.last) ops_wrote(ops, "linear_backward_weight", dw_NK);
 }
 
 void linear_backward_weight(Ops *ops, Tensor *dw_NK, const Tensor *dy_TN, const Tensor *x_TK) {
@@ -207,6 +210,7 @@ void linear_backward_bias(Ops *ops, Tensor *dbias_N, const Tensor *dy_TN) {
     if (!ops_starts(ops, 0, OPS_BYTES(dy_TN))) return;
     SumJob job = {ops->kernels, dbias_N->data, dy_TN};
     team_run(ops->team, (n + SUM_COLUMNS - 1) / SUM_COLUMNS, sum_task, &job);
+    ops_wrote(ops, __func__, dbias_N);
 }
 
 typedef struct FoldJob {
@@ -237,4 +241,5 @@ void linear_fold(Ops *ops, Tensor *out_X, const Tensor *parts_SX) {
     if (!ops_starts(ops, 0, OPS_BYTES(out_X, parts_SX))) return;
     for (int i = 0; i < parts; i++) job.folds[i] = linear_segments_folds(parts, i);
     team_run(ops->team, (job.count + FOLD_ELEMENTS - 1) / FOLD_ELEMENTS, fold_task, &job);
+    ops_wrote(ops, __func__, out_X);
 }

@@ -8,6 +8,7 @@
 #pragma once
 #include "device/device.h"
 #include "ops/team.h"
+#include "ops/trace.h"
 
 typedef struct Kernels Kernels; // ops/kernels.h
 
@@ -38,6 +39,8 @@ typedef struct Ops {
     int64_t cached_floats;     // of what a GEMM packs, in a core's second cache; changes speed only
     OpsMachine machine;        // for estimates
     OpsWork work[PHASE_COUNT]; // by the ledger's phase
+    Trace *trace;              // NULL: none
+    int unit;                  // of the model that is being worked on, for the trace
 } Ops;
 
 bool ops_open(Ops *ops, OpsOptions options, Error *error); // refuses an unknown isa, or one that this CPU lacks
@@ -53,3 +56,8 @@ uint64_t ops_bytes(int count, const Tensor *const *tensors); // of all that are 
 #define OPS_BYTES(...)                                                                                                 \
     ops_bytes((int)(sizeof((const Tensor *const[]){__VA_ARGS__}) / sizeof(const Tensor *)),                            \
               (const Tensor *const[]){__VA_ARGS__})
+
+// For operations: what one has written, when that is traced.
+static inline void ops_wrote(Ops *ops, const char *operation, const Tensor *out) {
+    if (ops->trace && ops_runs(ops)) trace_note(ops->trace, operation, ops->device.ledger.phase, ops->unit, out);
+}

@@ -35,4 +35,5 @@ void panels_gather(Ops *ops, Tensor *y_TK, const LinearWeight *weight, const int
     if (!ops_starts(ops, 0, 2 * OPS_BYTES(y_TK))) return;
     GatherJob job = {y_TK, panels, ids};
     team_run(ops->team, y_TK->size[0], gather_task, &job);
+    ops_wrote(ops, __func__, y_TK);
 }

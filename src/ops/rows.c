@@ -108,6 +108,7 @@ void rows_gather(Ops *ops, Tensor *out_TD, const Tensor *x_SD, const int32_t *ro
     check_indices(rows, out_TD->size[0], x_SD->size[0]);
     RowsJob job = {.rows = out_TD->size[0], .columns = out_TD->size[1], .out = out_TD, .a = x_SD, .indices = rows};
     run_rows(ops, job, gather_task);
+    ops_wrote(ops, __func__, out_TD);
 }
 
 static void embedding_task(void *context, int64_t task, int worker) {
@@ -150,6 +151,7 @@ void rows_scatter(Ops *ops, Tensor *out_SD, const Tensor *x_TD, const int32_t *r
     check_indices(rows, x_TD->size[0], out_SD->size[0]);
     RowsJob job = {.rows = x_TD->size[0], .columns = x_TD->size[1], .out = out_SD, .a = x_TD, .indices = rows};
     run_rows(ops, job, scatter_task);
+    ops_wrote(ops, __func__, out_SD);
 }
 
 static void embedding_backward_task(void *context, int64_t task, int worker) {
@@ -171,6 +173,7 @@ void embedding_backward(Ops *ops, Tensor *dtable_UD, const Tensor *dy_TD, const 
     check_indices(rows, dy_TD->size[0], dtable_UD->size[0]);
     RowsJob job = {.rows = dy_TD->size[0], .columns = dy_TD->size[1], .out = dtable_UD, .a = dy_TD, .indices = rows};
     run_columns(ops, job, embedding_backward_task);
+    ops_wrote(ops, __func__, dtable_UD);
 }
 
 static void rms_norm_task(void *context, int64_t task, int worker) {
@@ -191,6 +194,7 @@ void rms_norm_forward(Ops *ops, Tensor *y_TD, const Tensor *x_TD, const Tensor *
     if (!ops_starts(ops, 0, OPS_BYTES(y_TD, x_TD, w_D))) return;
     RowsJob job = {.rows = rows, .columns = columns, .out = y_TD, .a = x_TD, .b = w_D, .number = eps};
     run_rows(ops, job, rms_norm_task);
+    ops_wrote(ops, __func__, y_TD);
 }
 
 // Rows of one slab, counted from job->first.
@@ -249,6 +253,8 @@ void rms_norm_backward(Ops *ops, Tensor *dx_TD, Tensor *dw_D, const Tensor *dy_T
         if (dw_D) run_columns(ops, job, rms_norm_weight_task);
     }
     if (dw_D) chains_add(ops, dw_D, columns);
+    ops_wrote(ops, __func__, dx_TD);
+    if (dw_D) ops_wrote(ops, __func__, dw_D);
 }
 
 // Where head `row` (of all rows' heads, counted from job->first) begins.
@@ -286,7 +292,9 @@ static RowsJob head_job(Tensor *out_TC, const Tensor *w_E, int64_t first, int64_
 void head_norm_forward(Ops *ops, Tensor *x_TC, const Tensor *w_E, int64_t first, int64_t heads, float eps) {
     RowsJob job = head_job(x_TC, w_E, first, heads, eps);
     uint64_t elements = (uint64_t)(job.rows * job.columns);
-    if (ops_starts(ops, 0, 2 * elements * dtype_size(x_TC->dtype))) run_rows(ops, job, head_norm_task);
+    if (!ops_starts(ops, 0, 2 * elements * dtype_size(x_TC->dtype))) return;
+    run_rows(ops, job, head_norm_task);
+    ops_wrote(ops, __func__, x_TC);
 }
 
 static void head_rstd_task(void *context, int64_t task, int worker) {
@@ -341,6 +349,8 @@ void head_norm_backward(Ops *ops, Tensor *d_TC, Tensor *dw_E, const Tensor *x_TC
         run_rows(ops, job, head_norm_backward_task);
     }
     chains_add(ops, dw_E, job.columns);
+    ops_wrote(ops, __func__, d_TC);
+    ops_wrote(ops, __func__, dw_E);
 }
 
 static void add_task(void *context, int64_t task, int worker) {
@@ -358,6 +368,7 @@ void rows_add(Ops *ops, Tensor *out, const Tensor *a, const Tensor *b) {
     check_count(b, "b", count);
     if (!ops_starts(ops, 0, OPS_BYTES(out, a, b))) return;
     run_elements(ops, (RowsJob){.rows = 1, .columns = count, .out = out, .a = a, .b = b}, add_task);
+    ops_wrote(ops, __func__, out);
 }
 
 // The smallest magnitude that rounds to infinity: half a step beyond the largest finite number.
@@ -386,6 +397,7 @@ int64_t rows_cast(Ops *ops, Tensor *out, const Tensor *in) {
     if (!ops_starts(ops, 0, OPS_BYTES(out, in))) return 0;
     _Atomic int64_t found = 0;
     run_elements(ops, (RowsJob){.rows = 1, .columns = count, .out = out, .a = in, .found = &found}, cast_task);
+    ops_wrote(ops, __func__, out);
     return atomic_load(&found);
 }
 
@@ -404,6 +416,7 @@ void swiglu_forward(Ops *ops, Tensor *act_TF, const Tensor *gate_up_T2F) {
     check_matrix(gate_up_T2F, "gate_up", rows, 2 * columns);
     if (!ops_starts(ops, 0, OPS_BYTES(act_TF, gate_up_T2F))) return;
     run_rows(ops, (RowsJob){.rows = rows, .columns = columns, .out = act_TF, .a = gate_up_T2F}, swiglu_task);
+    ops_wrote(ops, __func__, act_TF);
 }
 
 static void swiglu_backward_task(void *context, int64_t task, int worker) {
@@ -424,6 +437,7 @@ void swiglu_backward(Ops *ops, Tensor *dgate_up_T2F, const Tensor *dact_TF, cons
     if (!ops_starts(ops, 0, OPS_BYTES(dgate_up_T2F, dact_TF, gate_up_T2F))) return;
     RowsJob job = {.rows = rows, .columns = columns, .out = dgate_up_T2F, .a = dact_TF, .b = gate_up_T2F};
     run_rows(ops, job, swiglu_backward_task);
+    ops_wrote(ops, __func__, dgate_up_T2F);
 }
 
 static void rope_task(void *context, int64_t task, int worker) {
@@ -451,6 +465,7 @@ void rope_apply(Ops *ops, Tensor *x_TC, const Tensor *cos_sin_PE, const int32_t 
     job.head_dim = head_dim;
     job.number = inverse ? -1.0f : 1.0f;
     run_rows(ops, job, rope_task);
+    ops_wrote(ops, __func__, x_TC);
 }
 
 static void rope_table_task(void *context, int64_t task, int worker) {
@@ -565,4 +580,7 @@ void adamw_update(Ops *ops, Tensor *w, Tensor *m, Tensor *v, const Tensor *gradi
     };
     RowsJob job = {.rows = 1, .columns = count, .out = w, .a = m, .b = v, .c = gradient, .adamw = &factors};
     run_elements(ops, job, adamw_task);
+    ops_wrote(ops, __func__, w);
+    ops_wrote(ops, __func__, m);
+    ops_wrote(ops, __func__, v);
 }

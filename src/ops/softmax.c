@@ -124,6 +124,7 @@ void softmax_backward(Ops *ops, Tensor *logits_TV, const SoftmaxRow *rows_T, con
     job.dlogprob = dlogprob_T;
     job.dunfiltered = dunfiltered_T;
     run(ops, &job, backward_task);
+    ops_wrote(ops, __func__, logits_TV);
 }
 
 // ---- pieces

@@ -353,7 +353,8 @@ static bool train_arm(Comparison *c, int value, int seed, Comm *world, int *stop
     log_info("arm %d of %d: %s %s, seed %lld, in %s%s", number, count, c->key, arm->value, (long long)arm->seed,
              arm->folder, there ? ": there already" : "");
     if (!there) {
-        if (!train_command_train(arm->settings, world, stop, error)) return error_prefix(error, "%s: ", arm->folder);
+        if (!train_command_train(arm->settings, world, NULL, stop, error))
+            return error_prefix(error, "%s: ", arm->folder);
         if (*stop) return true;
         arm->ended = true;
         bool read = comm_agree(world, true, error) && run_record_open(&arm->record, arm->folder, c->arena, error);

@@ -8,6 +8,7 @@
 #include "run/compare_plot.h"
 #include "run/compare_summary.h"
 #include "run/compare_table.h"
+#include "run/first_difference.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -56,6 +57,69 @@ static bool show(const Comparison *c, const CompareOptions *options, const Argum
     return good;
 }
 
+// --- where two runs part ----------------------------------------------------------------------------------------------
+
+// A recipe, or the one of a run.
+static const char *recipe_of(const char *operand, Arena *arena) {
+    return file_is_folder(operand) ? arena_format(arena, "%s/config.yaml", operand) : operand;
+}
+
+// The two recipes, each with a folder of its own: one with two values of a key, or two.
+static bool open_two(Settings *settings[2], const char *names[2], const char *folder, Arguments *a, Arena *arena,
+                     Error *error) {
+    const char *vary = command_text(a, "--vary"), *equals = vary ? strchr(vary, '=') : NULL;
+    int recipes = vary ? 1 : 2, shared = a->operand_count - recipes;
+    const char *comma = equals ? strrchr(equals, ',') : NULL;
+    if (shared < 0 || (vary && !comma))
+        return command_misuse(a) ||
+               error_set(error, "--first-difference wants two recipes or runs, or one and --vary KEY=A,B");
+    for (int i = 0; i < 2; i++) {
+        char **all = arena_array(arena, char *, shared + 2);
+        int count = 0;
+        for (; count < shared; count++) all[count] = a->operands[recipes + count];
+        names[i] = a->operands[vary ? 0 : i];
+        if (vary) {
+            names[i] =
+                i ? arena_string(arena, comma + 1) : arena_bytes(arena, equals + 1, (size_t)(comma - equals - 1));
+            all[count++] = arena_format(arena, "%.*s=%s", (int)(equals - vary), vary, names[i]);
+        }
+        all[count++] = arena_format(arena, "logger.log_dir=%s/%d", folder, i + 1);
+        if (!settings_load(&settings[i], arena, recipe_of(a->operands[vary ? 0 : i], arena), count, all, error))
+            return false;
+    }
+    return true;
+}
+
+static bool first_difference(Arguments *a, int *stop, Arena *arena, Error *error) {
+    const char *out = command_text(a, "--out"), *folder = out ? out : "results/compare/first_difference", *names[2];
+    Settings *settings[2];
+    FirstDifference found;
+    int64_t steps = 2;
+    if (!command_integer(a, "--steps", &steps, 1, 1000000, error) ||
+        !open_two(settings, names, folder, a, arena, error) ||
+        !first_difference_find(&found, settings[0], settings[1], steps, stop, error))
+        return false;
+    if (*stop) return true;
+    StrBuf text = {0};
+    first_difference_text(&text, &found, names);
+    fputs(text.text, stdout);
+    strbuf_close(&text);
+    json_t *all = first_difference_json(&found, names);
+    bool good = jsonio_write(all, arena_format(arena, "%s/first_difference.json", folder), error);
+    json_decref(all);
+    return good;
+}
+
+// --- the verb ---------------------------------------------------------------------------------------------------------
+
+static bool check_operands(Arguments *a, Error *error) {
+    bool first = command_switch(a, "--first-difference");
+    if (command_text(a, "--steps") && !first)
+        return command_misuse(a) || error_set(error, "--steps belongs to --first-difference");
+    return a->operand_count || (command_text(a, "--document") && !first) || command_misuse(a) ||
+           error_set(error, "a recipe or runs are missing; usage: whet compare %s", a->command->operands);
+}
+
 // As every rank does it. The arms of a recipe are trained, runs are read; rank 0 tells.
 static bool compare(Arguments *a, Comm *world, int *stop, Arena *arena, Error *error) {
     Comparison comparison;
@@ -64,12 +128,8 @@ static bool compare(Arguments *a, Comm *world, int *stop, Arena *arena, Error *e
     bool runs = a->operand_count && file_is_folder(a->operands[0]);
     bool good = command_real(a, "--margin", &options.margin, 0, 1e9, error) &&
                 command_integer(a, "--warm-up", &options.warm_up, 0, 1000000, error);
-    if (good && !a->operand_count && !document)
-        good = command_misuse(a) ||
-               error_set(error, "a recipe or runs are missing; usage: whet compare %s", a->command->operands);
     if (good && a->operand_count) good = (runs ? open_runs : open_recipe)(&comparison, a, arena, error);
     if (!comm_agree(world, good, error)) return false;
-    if (command_switch(a, "--quiet")) log_set_level(LOG_WARNINGS);
     if (world->rank) log_set_level(LOG_QUIET);
     if (a->operand_count && !runs && !compare_arms_train(&comparison, world, stop, error)) return false;
     if (*stop || world->rank) return true;
@@ -79,10 +139,15 @@ static bool compare(Arguments *a, Comm *world, int *stop, Arena *arena, Error *e
 
 static bool run_compare(Arguments *a, Error *error) {
     Arena arena = {0};
-    Comm world;
+    Comm world = {0};
     int stop = 0;
-    bool good = comm_open_world(&world, error) && compare(a, &world, &stop, &arena, error);
-    good = comm_end_world(&world, good, error);
+    bool first = command_switch(a, "--first-difference"), good = check_operands(a, error);
+    if (command_switch(a, "--quiet")) log_set_level(LOG_WARNINGS);
+    if (good && first) good = first_difference(a, &stop, &arena, error);
+    if (good && !first) {
+        good = comm_open_world(&world, error) && compare(a, &world, &stop, &arena, error);
+        good = comm_end_world(&world, good, error);
+    }
     arena_close(&arena);
     if (stop) stop_signal_obey(stop);
     return good;
@@ -114,6 +179,7 @@ const Command compare_command = {
         "whet compare recipes/arithmetic.yaml --vary loss_fn.reference_policy_kl_penalty=0,0.01,0.1 "
         "grpo.max_num_steps=40\n"
         "whet compare results/a results/b                   # runs that exist\n"
+        "whet compare RECIPE --vary policy.precision=float32,bfloat16 --first-difference\n"
         "whet compare --document docs/experiments/x.md      # puts the figures of its summaries into a document\n",
     .options = {{"--vary", "KEY=A,B[,…]",
                  "the key in which the arms differ, and its values; the first is the baseline"},
@@ -123,6 +189,9 @@ const Command compare_command = {
                 {"--out", "FOLDER",
                  "where arms, summary and plots go (default results/compare/RECIPE_KEY; runs: beside the first)"},
                 {"--document", "FILE", "write the figures of the summaries that it names into this Markdown file"},
+                {"--first-difference", NULL,
+                 "name the first tensor whose bits differ between two recipes, runs or values"},
+                {"--steps", "N", "so many updates are looked at for it (default 2)"},
                 {"--quiet", NULL, "print warnings and the result only"}},
     .run = run_compare,
 };

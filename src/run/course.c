@@ -104,6 +104,7 @@ StepReport course_begin_step(Course *course, Trainer *t) {
     const Settings *s = t->settings;
     course->started = log_seconds();
     t->committed = false;
+    if (t->ops.trace) t->ops.trace->step = at->step + 1;
     ledger_reset_peaks(&t->ops.device.ledger);
     return (StepReport){.step = at->step + 1,
                         .last_step = course->last,

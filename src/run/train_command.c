@@ -44,7 +44,7 @@ static bool lock_run(int locks[2], const Settings *settings, Error *error) {
            (file_same(logs, checkpoints) || lock_folder(&locks[1], checkpoints, error));
 }
 
-bool train_command_train(const Settings *settings, Comm *world, int *stop, Error *error) {
+bool train_command_train(const Settings *settings, Comm *world, Trace *trace, int *stop, Error *error) {
     Trainer trainer = {0};
     int locks[2] = {-1, -1};
     bool good = comm_agree(world, world->rank || lock_run(locks, settings, error), error) &&
@@ -54,6 +54,7 @@ bool train_command_train(const Settings *settings, Comm *world, int *stop, Error
         good = comm_agree(world, written, error);
     }
     if (good) stop_signal_catch(); // until here nothing would be lost
+    trainer.ops.trace = trace;
     good = good && (settings->algorithm == ALGORITHM_SFT ? sft_train : grpo_train)(&trainer, error);
     *stop = trainer.stopped ? trainer.stop : 0;
     trainer_close(&trainer);
@@ -70,7 +71,7 @@ static bool train(const Arguments *arguments, Comm *world, int *stop, Error *err
         if (command_switch(arguments, "--verbose")) log_set_level(LOG_VERBOSE);
         if (world->rank) log_set_level(LOG_QUIET); // what all know is said once
         settings_log_notes(settings);
-        good = train_command_train(settings, world, stop, error);
+        good = train_command_train(settings, world, NULL, stop, error);
     }
     arena_close(&arena);
     return good;

@@ -28,6 +28,11 @@ static int root_unit(const Walk *walk) {
     return (int)walk->architecture->layer_count;
 }
 
+// What follows is work on this unit: a trace names it.
+static void enter_unit(Walk *walk, int unit) {
+    walk->ops->unit = unit;
+}
+
 static Tensor root_parameter(const Walk *walk, const Tensor *flat, ParameterRole role) {
     const Parameter *parameter = parameters_find(walk->shards->table, root_unit(walk), role);
     if (!parameter) parameter = parameters_find(walk->shards->table, root_unit(walk), PARAMETER_EMBEDDING); // tied head
@@ -49,6 +54,7 @@ void walk_begin(Walk *walk, const int32_t *ids, int64_t count) {
 }
 
 void walk_end(Walk *walk) {
+    enter_unit(walk, root_unit(walk));
     Tensor dtable_VD = root_parameter(walk, &walk->shards->gradient[root_unit(walk)], PARAMETER_EMBEDDING);
     Tensor rows_UD = tensor_rows(&walk->dembedding_UD, 0, walk->distinct_count);
     embedding_backward(walk->ops, &dtable_VD, &rows_UD, walk->distinct);
@@ -153,6 +159,7 @@ void walk_forward(Walk *walk, const TokenBatch *batch, int64_t page_count) {
     walk->page_count = page_count;
     token_rows(walk);
     scratch_open(walk);
+    enter_unit(walk, root_unit(walk));
 
     walk->root = shard_gather(walk->shards, root_unit(walk), policy.compute);
     Tensor table_VD = root_parameter(walk, &walk->root, PARAMETER_EMBEDDING);
@@ -160,6 +167,7 @@ void walk_forward(Walk *walk, const TokenBatch *batch, int64_t page_count) {
     embedding_forward(walk->ops, &out_TD, &table_VD, batch->ids);
     for (int layer = 0; layer < layers; layer++) {
         BlockActivations *a = &walk->activations[layer];
+        enter_unit(walk, layer);
         a->x_TD = cast_on_entry(walk, &out_TD, layer);
         activations_open(walk, a);
         out_TD = DEVICE_TENSOR_RAW(device, MEMORY_UNIT_OUTPUT, policy.output, batch->count, walk->shape.hidden);
@@ -184,6 +192,7 @@ void walk_head_open(Walk *walk, const int32_t *rows, int64_t count) {
     WalkHead *head = &walk->head;
     CHECK(!head->norm_ND.data, "a head that is still open, of %lld rows", (long long)head->count);
     *head = (WalkHead){.count = count, .rows = rows};
+    enter_unit(walk, root_unit(walk));
     head->norm_ND =
         DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, walk->options.policy.compute, count, walk->shape.hidden);
     Tensor last_ND = last_rows(walk), norm_D = root_parameter(walk, &walk->root, PARAMETER_FINAL_NORM);
@@ -319,12 +328,15 @@ void walk_backward(Walk *walk) {
         BlockActivations *a = &walk->activations[layer];
         if (walk->options.activation_checkpointing == WALK_KEEPS_INPUTS) activations_open(walk, a);
         if (walk->options.activation_checkpointing == WALK_KEEPS_ATTENTION) gate_up_open(walk, a);
+        enter_unit(walk, layer);
         Tensor d_TD = cast_back(walk, &walk->dlast_TD);
         backward_unit(walk, layer, a, &backward, &d_TD);
-        if (layer)
+        if (layer) {
             walk->dlast_TD = cast_out(walk, &d_TD, layer);
-        else
-            embedding_backward(walk->ops, &walk->dembedding_UD, &d_TD, walk->rows); // within the root: no cast
+        } else { // within the root: no cast
+            enter_unit(walk, root_unit(walk));
+            embedding_backward(walk->ops, &walk->dembedding_UD, &d_TD, walk->rows);
+        }
         device_release(device, &d_TD);
         activations_close(walk, a);
         device_release(device, &a->x_TD);
