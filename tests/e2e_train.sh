@@ -44,9 +44,13 @@ for model in llama qwen; do
     grep -q '"train/reward":0.0*[1-9]' "$work/$model/logs/metrics.jsonl"; check "$model: some rewards are not 0" $?
     first=$work/$model/step_2/policy/weights/model/model.safetensors
     ! cmp -s "$first" "$work/$model/step_6/policy/weights/model/model.safetensors"; check "$model: weights move" $?
-    train $model-3 $model whet.threads=3 whet.max_sequences=5 whet.prefill_chunk=7 policy.train_micro_batch_size=2 \
-        policy.logprob_chunk_size=11 && bits $model $model-3
-    check "$model: threads, batching, micro-batches and chunks change no bit" $?
+    train $model-3 $model whet.threads=3 whet.max_sequences=5 whet.prefill_chunk=7 policy.logprob_chunk_size=11 &&
+        bits $model $model-3
+    check "$model: threads, batching and chunks change no bit" $?
+    static="policy.sequence_packing.enabled=false whet.reduction_block=4"
+    # shellcheck disable=SC2086 # several words
+    train $model-4 $model $static && train $model-8 $model $static policy.train_micro_batch_size=8 && bits $model-4 $model-8
+    check "$model: with a reduction block micro-batches change no bit" $?
     train $model-kv $model whet.kv_cache_tokens=112 policy.generation.vllm_cfg.enable_prefix_caching=false &&
         bits $model $model-kv
     check "$model: a cache for two samples, and none of prefixes, changes no bit" $?

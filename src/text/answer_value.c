@@ -6,245 +6,18 @@
 #include <acb.h>
 
 enum {
-    MAX_BITS = 1 << 17,     // of exact numerators and denominators
-    MAX_FACTORIAL = 10000,  // of n in n!
-    MAX_EXPONENT_BITS = 24, // magnitude of exponents and arguments whose functions are still computed
-    MAX_SYMBOLS = 16,
     POINTS = 6,
     HIGHEST_PRECISION = 4096,
 };
 
-// ---- variables
-
-typedef struct Symbols {
-    const char *name[MAX_SYMBOLS];
-    int count;
-    bool too_many;
-} Symbols;
-
-static int symbol_index(const Symbols *symbols, const char *name) {
-    for (int i = 0; i < symbols->count; i++)
-        if (!strcmp(symbols->name[i], name)) return i;
-    return -1;
-}
-
-static void collect(Symbols *symbols, const Node *node) {
-    if (node->kind == NODE_SYMBOL && symbol_index(symbols, node->name) < 0) {
-        if (symbols->count == MAX_SYMBOLS)
-            symbols->too_many = true;
-        else
-            symbols->name[symbols->count++] = node->name;
-    }
-    for (int i = 0; i < node->count; i++) collect(symbols, node->child[i]);
-}
-
 bool answer_value_has_symbols(const Node *node) {
-    Symbols symbols = {0};
-    collect(&symbols, node);
+    AnswerSymbols symbols = {0};
+    answer_exact_collect(&symbols, node);
     return symbols.count > 0;
 }
 
-// One point at which expressions are evaluated: rational values of the variables, none of them special.
-typedef struct Point {
-    const Symbols *symbols;
-    int index;
-} Point;
-
-// Primes, so that no two variables or points are related by small numbers; every second point is negative in part.
-static void coordinate(mpq_t out, const Point *point, const char *name) {
-    static const unsigned numerators[] = {1009, 2003, 3001, 4001, 5003, 6007, 7001, 8009, 9001, 10007, 11003, 12007};
-    static const unsigned denominators[] = {641, 769, 877, 997, 1103, 1229, 1361};
-    int i = symbol_index(point->symbols, name), p = point->index;
-    mpq_set_ui(out, numerators[(i * 5 + p * 7) % 12], denominators[(i * 3 + p) % 7]);
-    if ((p + i) % 3 == 1) mpq_neg(out, out);
-    mpq_canonicalize(out);
-}
-
-static bool spend(AnswerBudget *budget, int64_t cost) {
-    budget->left -= cost;
-    return budget->left > 0;
-}
-
-// ---- exact values
-
-typedef enum Exactness {
-    EXACT,
-    INEXACT,  // not rational, or not seen to be: enclosures decide
-    UNDEFINED // no value, or beyond the bounds
-} Exactness;
-
-static Exactness bounded(const mpq_t value) {
-    return mpz_sizeinbase(mpq_numref(value), 2) + mpz_sizeinbase(mpq_denref(value), 2) > MAX_BITS ? UNDEFINED : EXACT;
-}
-
-static Exactness rational(mpq_t out, const Node *node, const Point *point, AnswerBudget *budget);
-
-// base^n.
-static Exactness power(mpq_t out, const mpq_t base, const mpz_t n) {
-    if (!mpz_sgn(n)) {
-        mpq_set_ui(out, 1, 1);
-        return mpq_sgn(base) ? EXACT : UNDEFINED;
-    }
-    if (!mpq_sgn(base)) {
-        mpq_set_ui(out, 0, 1);
-        return mpz_sgn(n) > 0 ? EXACT : UNDEFINED;
-    }
-    bool unit = !mpz_cmpabs_ui(mpq_numref(base), 1) && !mpz_cmp_ui(mpq_denref(base), 1);
-    if (unit) {
-        mpq_set_si(out, mpq_sgn(base) < 0 && mpz_odd_p(n) ? -1 : 1, 1);
-        return EXACT;
-    }
-    size_t bits = mpz_sizeinbase(mpq_numref(base), 2) + mpz_sizeinbase(mpq_denref(base), 2);
-    if (mpz_cmpabs_ui(n, MAX_BITS) > 0 || bits * mpz_get_ui(n) > 2 * MAX_BITS) return UNDEFINED;
-    mpz_pow_ui(mpq_numref(out), mpq_numref(base), mpz_get_ui(n));
-    mpz_pow_ui(mpq_denref(out), mpq_denref(base), mpz_get_ui(n));
-    if (mpz_sgn(n) < 0) mpq_inv(out, out);
-    return bounded(out);
-}
-
-// The n-th root, when it is rational. Odd roots of negative numbers are negative.
-static Exactness root(mpq_t out, const mpq_t value, const mpz_t n) {
-    if (mpz_sgn(n) <= 0 || mpz_cmp_ui(n, MAX_EXPONENT_BITS * 100) > 0) return INEXACT;
-    unsigned long index = mpz_get_ui(n);
-    if (mpq_sgn(value) < 0 && index % 2 == 0) return INEXACT;
-    bool whole = mpz_root(mpq_numref(out), mpq_numref(value), index);
-    whole = mpz_root(mpq_denref(out), mpq_denref(value), index) && whole;
-    return whole ? EXACT : INEXACT;
-}
-
-static Exactness rational_power(mpq_t out, const mpq_t base, const mpq_t exponent, bool real_root) {
-    if (!mpz_cmp_ui(mpq_denref(exponent), 1)) return power(out, base, mpq_numref(exponent));
-    if (mpq_sgn(base) < 0 && !real_root) return INEXACT;
-    mpq_t r;
-    mpq_init(r);
-    Exactness result = root(r, base, mpq_denref(exponent));
-    if (result == EXACT) result = power(out, r, mpq_numref(exponent));
-    mpq_clear(r);
-    return result;
-}
-
-static Exactness factorial(mpq_t out, const mpq_t n) {
-    if (mpz_cmp_ui(mpq_denref(n), 1) || mpq_sgn(n) < 0 || mpz_cmp_ui(mpq_numref(n), MAX_FACTORIAL) > 0)
-        return UNDEFINED;
-    mpz_fac_ui(mpq_numref(out), mpz_get_ui(mpq_numref(n)));
-    mpz_set_ui(mpq_denref(out), 1);
-    return bounded(out);
-}
-
-static Exactness binomial(mpq_t out, const mpq_t n, const mpq_t k) {
-    bool integers = !mpz_cmp_ui(mpq_denref(n), 1) && !mpz_cmp_ui(mpq_denref(k), 1);
-    if (!integers || mpz_cmpabs_ui(mpq_numref(n), MAX_BITS) > 0 || mpz_cmpabs_ui(mpq_numref(k), MAX_FACTORIAL) > 0)
-        return UNDEFINED;
-    mpz_set_ui(mpq_denref(out), 1);
-    if (mpq_sgn(k) < 0)
-        mpz_set_ui(mpq_numref(out), 0);
-    else
-        mpz_bin_ui(mpq_numref(out), mpq_numref(n), mpz_get_ui(mpq_numref(k)));
-    return bounded(out);
-}
-
-static void round_to_integer(mpq_t out, const mpq_t value, bool up) {
-    (up ? mpz_cdiv_q : mpz_fdiv_q)(mpq_numref(out), mpq_numref(value), mpq_denref(value));
-    mpz_set_ui(mpq_denref(out), 1);
-}
-
-// Folds the next argument of min, max, gcd or lcm into out.
-static Exactness fold(mpq_t out, const mpq_t next, NodeFunction function) {
-    if (function == FUNCTION_MIN || function == FUNCTION_MAX) {
-        if ((mpq_cmp(next, out) > 0) == (function == FUNCTION_MAX)) mpq_set(out, next);
-        return EXACT;
-    }
-    if (mpz_cmp_ui(mpq_denref(out), 1) || mpz_cmp_ui(mpq_denref(next), 1)) return UNDEFINED;
-    (function == FUNCTION_GCD ? mpz_gcd : mpz_lcm)(mpq_numref(out), mpq_numref(out), mpq_numref(next));
-    return bounded(out);
-}
-
-static Exactness rational_function(mpq_t out, const Node *node, const Point *point, AnswerBudget *budget) {
-    if (node->function < FUNCTION_ABS) return INEXACT;
-    Exactness result = rational(out, node->child[0], point, budget);
-    switch (node->function) {
-    case FUNCTION_ABS: mpq_abs(out, out); return result;
-    case FUNCTION_FLOOR:
-    case FUNCTION_CEIL: {
-        mpq_t value;
-        mpq_init(value);
-        mpq_set(value, out);
-        round_to_integer(out, value, node->function == FUNCTION_CEIL);
-        mpq_clear(value);
-        return result;
-    }
-    default: break;
-    }
-    mpq_t next;
-    mpq_init(next);
-    for (int i = 1; i < node->count && result == EXACT; i++) {
-        result = rational(next, node->child[i], point, budget);
-        if (result == EXACT) result = fold(out, next, node->function);
-    }
-    mpq_clear(next);
-    return result;
-}
-
-static Exactness rational_operation(mpq_t out, const Node *node, const mpq_t a, const mpq_t b) {
-    switch (node->kind) {
-    case NODE_ADD: mpq_add(out, a, b); return bounded(out);
-    case NODE_SUBTRACT: mpq_sub(out, a, b); return bounded(out);
-    case NODE_MULTIPLY: mpq_mul(out, a, b); return bounded(out);
-    case NODE_DIVIDE:
-        if (!mpq_sgn(b)) return UNDEFINED;
-        mpq_div(out, a, b);
-        return bounded(out);
-    case NODE_POWER: return rational_power(out, a, b, false);
-    case NODE_ROOT: {
-        if (!mpq_sgn(b)) return UNDEFINED;
-        mpq_t inverse;
-        mpq_init(inverse);
-        mpq_inv(inverse, b);
-        Exactness result = rational_power(out, a, inverse, true);
-        mpq_clear(inverse);
-        return result;
-    }
-    case NODE_BINOMIAL: return binomial(out, a, b);
-    case NODE_NEGATE: mpq_neg(out, a); return EXACT;
-    case NODE_FACTORIAL: return factorial(out, a);
-    case NODE_PERCENT:
-        mpq_set_ui(out, 1, 100);
-        mpq_mul(out, out, a);
-        return EXACT;
-    case NODE_DEGREES: mpq_set(out, a); return EXACT;
-    default: return UNDEFINED;
-    }
-}
-
-static Exactness rational(mpq_t out, const Node *node, const Point *point, AnswerBudget *budget) {
-    if (!spend(budget, 1)) return UNDEFINED;
-    switch (node->kind) {
-    case NODE_NUMBER: return answer_number_value(out, &node->number) ? EXACT : UNDEFINED;
-    case NODE_SYMBOL:
-        if (!point) return INEXACT;
-        coordinate(out, point, node->name);
-        return EXACT;
-    case NODE_PI:
-    case NODE_E:
-    case NODE_I: return INEXACT;
-    case NODE_FUNCTION: return rational_function(out, node, point, budget);
-    default: break;
-    }
-    if (node->count < 1 || node->count > 2 || node->kind > NODE_DEGREES) return UNDEFINED;
-    mpq_t a, b;
-    mpq_inits(a, b, NULL);
-    Exactness result = rational(a, node->child[0], point, budget);
-    if (node->count == 2 && result != UNDEFINED) {
-        Exactness second = rational(b, node->child[1], point, budget);
-        if (second != EXACT) result = second;
-    }
-    if (result == EXACT) result = rational_operation(out, node, a, b);
-    mpq_clears(a, b, NULL);
-    return result;
-}
-
 bool answer_value_rational(mpq_t value, const Node *node, AnswerBudget *budget) {
-    return rational(value, node, NULL, budget) == EXACT;
+    return answer_exact(value, node, NULL, budget) == ANSWER_EXACT;
 }
 
 // ---- enclosures
@@ -254,7 +27,7 @@ static bool moderate(const acb_t x) {
     mag_t size;
     mag_init(size);
     acb_get_mag(size, x);
-    bool small = mag_cmp_2exp_si(size, MAX_EXPONENT_BITS) < 0;
+    bool small = mag_cmp_2exp_si(size, ANSWER_EXACT_MAX_EXPONENT_BITS) < 0;
     mag_clear(size);
     return small;
 }
@@ -267,10 +40,11 @@ static void set_rational(acb_t out, const mpq_t value, slong precision) {
     fmpq_clear(q);
 }
 
-static bool enclose(acb_t out, const Node *node, const Point *point, slong precision, AnswerBudget *budget);
+static bool enclose(acb_t out, const Node *node, const AnswerPoint *point, slong precision, AnswerBudget *budget);
 
 // An argument in degrees is one in radians.
-static bool enclose_angle(acb_t out, const Node *node, const Point *point, slong precision, AnswerBudget *budget) {
+static bool enclose_angle(acb_t out, const Node *node, const AnswerPoint *point, slong precision,
+                          AnswerBudget *budget) {
     if (!enclose(out, node, point, precision, budget) || !moderate(out)) return false;
     if (node->kind != NODE_DEGREES) return true;
     acb_t turn;
@@ -282,7 +56,7 @@ static bool enclose_angle(acb_t out, const Node *node, const Point *point, slong
     return true;
 }
 
-static bool enclose_log(acb_t out, const Node *node, const Point *point, slong precision, AnswerBudget *budget) {
+static bool enclose_log(acb_t out, const Node *node, const AnswerPoint *point, slong precision, AnswerBudget *budget) {
     acb_t base;
     acb_init(base);
     acb_set_si(base, 10);
@@ -313,7 +87,8 @@ static bool enclose_rounded(acb_t out, bool up, slong precision) {
     return good;
 }
 
-static bool enclose_function(acb_t out, const Node *node, const Point *point, slong precision, AnswerBudget *budget) {
+static bool enclose_function(acb_t out, const Node *node, const AnswerPoint *point, slong precision,
+                             AnswerBudget *budget) {
     if (node->function > FUNCTION_CEIL) return false;
     if (node->function == FUNCTION_LOG) return enclose_log(out, node, point, precision, budget);
     if (!enclose_angle(out, node->child[0], point, precision, budget)) return false;
@@ -390,18 +165,19 @@ static bool enclose_operation(acb_t out, const Node *node, acb_t a, const acb_t 
     }
 }
 
-static bool enclose_exact(acb_t out, const Node *node, const Point *point, slong precision, AnswerBudget *budget) {
+static bool enclose_exact(acb_t out, const Node *node, const AnswerPoint *point, slong precision,
+                          AnswerBudget *budget) {
     mpq_t exact;
     mpq_init(exact);
-    bool good = rational(exact, node, point, budget) == EXACT;
+    bool good = answer_exact(exact, node, point, budget) == ANSWER_EXACT;
     if (good) set_rational(out, exact, precision);
     mpq_clear(exact);
     return good;
 }
 
 // A ball that holds the node's value; false when it has none, or none that can be computed.
-static bool enclose(acb_t out, const Node *node, const Point *point, slong precision, AnswerBudget *budget) {
-    if (!spend(budget, 1 + precision / 256)) return false;
+static bool enclose(acb_t out, const Node *node, const AnswerPoint *point, slong precision, AnswerBudget *budget) {
+    if (!answer_exact_spend(budget, 1 + precision / 256)) return false;
     switch (node->kind) {
     case NODE_NUMBER:
     case NODE_SYMBOL:
@@ -449,7 +225,7 @@ static bool tight(const acb_t difference, const acb_t value, slong precision) {
     return good;
 }
 
-static Verdict compare_enclosures(const Node *a, const Node *b, const Point *point, AnswerBudget *budget) {
+static Verdict compare_enclosures(const Node *a, const Node *b, const AnswerPoint *point, AnswerBudget *budget) {
     Verdict verdict = VERDICT_UNKNOWN;
     acb_t x, y, difference;
     acb_init(x);
@@ -475,12 +251,12 @@ static Verdict compare_enclosures(const Node *a, const Node *b, const Point *poi
     return verdict;
 }
 
-static Verdict compare_at(const Node *a, const Node *b, const Point *point, AnswerBudget *budget) {
+static Verdict compare_at(const Node *a, const Node *b, const AnswerPoint *point, AnswerBudget *budget) {
     mpq_t x, y;
     mpq_inits(x, y, NULL);
-    Exactness first = rational(x, a, point, budget), second = rational(y, b, point, budget);
+    AnswerExactness first = answer_exact(x, a, point, budget), second = answer_exact(y, b, point, budget);
     Verdict verdict = VERDICT_UNKNOWN;
-    if (first == EXACT && second == EXACT)
+    if (first == ANSWER_EXACT && second == ANSWER_EXACT)
         verdict = mpq_equal(x, y) ? VERDICT_EQUAL : VERDICT_UNEQUAL;
     else
         verdict = compare_enclosures(a, b, point, budget);
@@ -489,13 +265,13 @@ static Verdict compare_at(const Node *a, const Node *b, const Point *point, Answ
 }
 
 bool answer_value_equal(const Node *a, const Node *b, AnswerBudget *budget) {
-    Symbols symbols = {0};
-    collect(&symbols, a);
-    collect(&symbols, b);
+    AnswerSymbols symbols = {0};
+    answer_exact_collect(&symbols, a);
+    answer_exact_collect(&symbols, b);
     if (!symbols.count) return compare_at(a, b, NULL, budget) == VERDICT_EQUAL;
     int equal = 0;
     for (int p = 0; p < POINTS && !symbols.too_many; p++) {
-        Point point = {&symbols, p};
+        AnswerPoint point = {&symbols, p};
         Verdict verdict = compare_at(a, b, &point, budget);
         if (verdict == VERDICT_UNEQUAL) return false;
         equal += verdict == VERDICT_EQUAL;
@@ -504,9 +280,9 @@ bool answer_value_equal(const Node *a, const Node *b, AnswerBudget *budget) {
 }
 
 bool answer_value_proportional(int *sign, const Node *a, const Node *b, AnswerBudget *budget) {
-    Symbols symbols = {0};
-    collect(&symbols, a);
-    collect(&symbols, b);
+    AnswerSymbols symbols = {0};
+    answer_exact_collect(&symbols, a);
+    answer_exact_collect(&symbols, b);
     if (!symbols.count || symbols.too_many) return false;
     bool good = true;
     int measured = 0;
@@ -516,7 +292,7 @@ bool answer_value_proportional(int *sign, const Node *a, const Node *b, AnswerBu
     acb_init(ratio);
     acb_init(first);
     for (int p = 0; p < POINTS && good; p++) {
-        Point point = {&symbols, p};
+        AnswerPoint point = {&symbols, p};
         if (!enclose(x, a, &point, 512, budget) || !enclose(y, b, &point, 512, budget)) continue;
         if (acb_contains_zero(x) || acb_contains_zero(y)) {
             good = false;
@@ -567,8 +343,8 @@ bool answer_value_approximates(const Node *decimal, const Node *value, AnswerBud
         return false;
     mpq_t exact, written, step;
     mpq_inits(exact, written, step, NULL);
-    Exactness exactness = rational(exact, value, NULL, budget);
-    bool good = exactness == INEXACT || (exactness == EXACT && !terminates(exact));
+    AnswerExactness exactness = answer_exact(exact, value, NULL, budget);
+    bool good = exactness == ANSWER_INEXACT || (exactness == ANSWER_EXACT && !terminates(exact));
     good = good && answer_number_value(written, &literal->number);
     if (good) {
         if (negative) mpq_neg(written, written);

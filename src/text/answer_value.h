@@ -2,13 +2,7 @@
 // balls), for expressions in variables at several points. There is no tolerance: unequal values are told apart however
 // near they lie, down to 2^-4000 of their size.
 #pragma once
-#include "text/answer_tree.h"
-
-// What a comparison may still spend: every evaluation of a node costs one and more with its precision. When it is used up
-// nothing more is equal.
-typedef struct AnswerBudget {
-    int64_t left;
-} AnswerBudget;
+#include "text/answer_exact.h"
 
 // The value as an exact rational; false when it is none, or out of bounds, or has variables.
 bool answer_value_rational(mpq_t value, const Node *node, AnswerBudget *budget);
