@@ -300,12 +300,12 @@ static bool abandoned_update(void) {
                              .filter = {.temperature = 1, .top_p = 1},
                              .optimizer = s->optimizer,
                              .lr = 1e-3,
-                             .may_stop = true};
+                             .stops = &t.mesh.world};
     UpdateResult result;
     StrBuf before = {0};
     int64_t done = 0;
     bool good = true;
-    for (int round = 0; round < 2; round++) { // left; then whole, though the signal came: may_stop is off
+    for (int round = 0; round < 2; round++) { // left; then whole, though the signal came: nobody looks
         strbuf_clear(&before);
         for (int unit = 0; unit < t.shards.table->unit_count; unit++)
             strbuf_append(&before, t.shards.weight[unit].data, tensor_bytes(&t.shards.weight[unit]));
@@ -320,7 +320,7 @@ static bool abandoned_update(void) {
             at += bytes;
         }
         good = good && same == !round && (round ? done == 3 : done == 1);
-        options.may_stop = false;
+        options.stops = NULL;
     }
     strbuf_close(&before);
     trainer_close(&t);

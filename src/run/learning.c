@@ -110,7 +110,7 @@ static void training(StepReport *report, bool *complete, const Samples *samples,
             batch_slice(&all, update * s->policy.train_global_batch_size, s->policy.train_global_batch_size);
         UpdateResult result;
         options.batching.round = (uint32_t)(report->step * updates + update);
-        options.may_stop = !t->committed;
+        options.stops = t->committed ? NULL : &t->mesh.world;
         *complete = update_policy(&result, &t->walk, &batch, &s->loss_fn, &options, &progress, &done);
         if (!*complete) break;
         t->committed = true;

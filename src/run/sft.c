@@ -32,7 +32,7 @@ static void training(StepReport *report, bool *complete, const TrainBatch *batch
                              .filter = {.temperature = 1, .top_p = 1},
                              .optimizer = s->optimizer,
                              .lr = report->lr,
-                             .may_stop = true,
+                             .stops = &t->mesh.world,
                              .nll = true};
     options.batching.round = (uint32_t)report->step;
     Progress progress;

@@ -269,7 +269,7 @@ bool update_policy(UpdateResult *result, Walk *walk, const TrainBatch *batch, co
         arena_reset(&arena);
         if (done) *done += count;
         if (progress && done) progress_update(progress, *done);
-        stopped = options->may_stop && stop_signal_taken();
+        stopped = options->stops && comm_any(options->stops, stop_signal_taken());
     }
     arena_close(&lists);
     walk_end(walk);

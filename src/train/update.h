@@ -4,6 +4,7 @@
 // micro-batches is part of the result, and nothing else is: not the chunks of the head, nor recomputation, nor threads.
 #pragma once
 #include "base/log.h"
+#include "comm/comm.h"
 #include "ops/softmax.h"
 #include "train/batch.h"
 #include "train/loss.h"
@@ -15,9 +16,9 @@ typedef struct UpdateOptions {
     int64_t head_chunk;       // loss rows whose logits exist at a time (policy.logprob_chunk_size)
     SoftmaxFilter filter;     // as in sampling
     OptimizerOptions optimizer;
-    double lr;     // of this step
-    bool may_stop; // look between micro-batches whether a signal came (base/stop_signal.h)
-    bool nll;      // supervised fine-tuning: −log p instead of the policy-gradient loss
+    double lr;   // of this step
+    Comm *stops; // its ranks look between micro-batches whether some was sent a signal; NULL: none looks
+    bool nll;    // supervised fine-tuning: −log p instead of the policy-gradient loss
 } UpdateOptions;
 
 typedef struct UpdateResult {
