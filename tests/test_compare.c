@@ -3,6 +3,7 @@
 #include "base/jsonio.h"
 #include "base/log.h"
 #include "run/compare_document.h"
+#include "run/compare_plan.h"
 #include "run/compare_plot.h"
 #include "run/compare_summary.h"
 #include "run/compare_table.h"
@@ -89,7 +90,7 @@ static void refused(bool good, const char *part) {
 
 static void refuse_recipe(const char *vary, const char *seeds, const char *more, const char *part) {
     Comparison c;
-    refused(of_recipe(&c, "refused", vary, seeds, more), part);
+    refused(of_recipe(&c, "refused", vary, seeds, more) && compare_arms_check(&c, &error), part);
     assert_false(file_exists(path("refused")));
 }
 
@@ -108,7 +109,8 @@ static void test_refused_before_running(void **state) {
     refuse_recipe("policy.optimizer.kwargs.lr=1e-3,1e-4", NULL, "grpo.val_period=2", "give grpo.val_at_end=true");
     refuse_recipe("policy.optimizer.kwargs.lr=1e-3,1e-4", NULL, "grpo.val_period=0", "");
     Comparison c; // a folder of another comparison
-    refused(of_recipe(&c, "lr", "policy.optimizer.kwargs.lr=1e-3,0.5", "1,2", "grpo.num_prompts_per_step=4"),
+    refused(of_recipe(&c, "lr", "policy.optimizer.kwargs.lr=1e-3,0.5", "1,2", "grpo.num_prompts_per_step=4") &&
+                compare_arms_check(&c, &error),
             "holds a run by another recipe: grpo.num_prompts_per_step was 2 and is 4 now; choose another --out");
 }
 
@@ -200,10 +202,12 @@ static void test_summary_is_that_of_the_files(void **state) {
     for (int s = 1; s <= 2; s++) {
         json_t *memory = json_loads(text_of(arena_format(&arena, "lr/0.5_seed%d/memory.json", s)), 0, NULL);
         for (int step = 2; step <= STEPS; step++)
-            mb += number(memory, arena_format(&arena, "%d.peak_memory_allocated_mb", step - 1)) / 4;
+            mb += fmax(number(memory, arena_format(&arena, "%d.peak_by_phase.forward.total", step - 1)),
+                       number(memory, arena_format(&arena, "%d.peak_by_phase.backward.total", step - 1))) /
+                  0x1p22;
         json_decref(memory);
     }
-    near(round(number(summary, "memory.0.by_value.1.peak_mb") * 1e5), round(mb * 1e5)); // memory.json has 9 digits
+    near(number(summary, "memory.0.by_value.1.peak_mb"), mb);
     assert_int_equal(number(summary, "memory.0.by_value.1.updates"), 4);
     const json_t *arm = at(summary, "arms.3");
     near(number(arm, "reward_average.2"),
@@ -222,7 +226,7 @@ static void test_output_dtype_acts_before_training(void **state) {
     compare_table_all(&text, summary);
     assert_non_null(strstr(text.text, "answers are not the baseline's (the key acts on the model's forward pass)"));
     assert_non_null(strstr(text.text, "with one seed, what another would change is not known"));
-    assert_non_null(strstr(text.text, "alive at the peak: unit_output"));
+    assert_non_null(strstr(text.text, "alive at it: unit_output"));
     assert_true(number(summary, "proofs.initial.0.differing") > 0);
     assert_true(json_is_null(at(summary, "differences.0.interval_seeds.0")));
     strbuf_close(&text);
@@ -341,6 +345,32 @@ static void test_pictures(void **state) {
     json_decref(summary);
 }
 
+static void test_plan(void **state) {
+    (void)state;
+    Comparison c;
+    PlanOptions options = {.ranks = 1, .memory_only = true, .prompt_tokens = 20, .answer_tokens = 8};
+    if (!of_recipe(&c, "dtype", "policy.automodel_cfg.fsdp_output_dtype=float32,bfloat16", NULL,
+                   "grpo.val_at_start=false"))
+        fail_msg("%s", error.text);
+    json_t *summary = compare_plan(&c, &options, command, &error);
+    if (!summary) fail_msg("%s", error.text);
+    Plan plan;
+    if (!plan_make(&plan, c.arms[1].settings, &options, &error)) fail_msg("%s", error.text);
+    near(number(summary, "memory.0.by_value.1.peak_mb"), (double)plan.update_peak.total / 0x1p20);
+    near(number(summary, "memory.0.by_value.1.at_peak_mb.activation"),
+         (double)plan.update_peak.by_tag[MEMORY_ACTIVATION] / 0x1p20);
+    assert_true(number(summary, "memory.0.by_value.0.peak_mb") != number(summary, "memory.0.by_value.1.peak_mb"));
+    StrBuf text = {0};
+    assert_true(compare_table_part(&text, summary, "memory", &error));
+    assert_non_null(strstr(text.text, "planned: 8 samples, prompts of 20 and answers of 8 tokens."));
+    if (!compare_plot_write(summary, path("lr"), &error)) fail_msg("%s", error.text);
+    assert_true(file_exists(path("lr/plan.png")));
+    strbuf_close(&text);
+    json_decref(summary);
+    options.prompt_tokens = 1000;
+    assert_null(compare_plan(&c, &options, command, &error));
+}
+
 static void put_document(const char *text) {
     assert_true(file_write(path("lr/document.md"), text, strlen(text), &error));
 }
@@ -388,6 +418,7 @@ int main(void) {
         cmocka_unit_test(test_what_runs_must_show),
         cmocka_unit_test(test_incomplete),
         cmocka_unit_test(test_pictures),
+        cmocka_unit_test(test_plan),
         cmocka_unit_test(test_documents),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

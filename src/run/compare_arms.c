@@ -227,7 +227,10 @@ bool compare_arms_of_recipe(Comparison *c, const char *recipe, const char *vary,
         c->seeds = arena_array(arena, int64_t, 1);
         c->seeds[0] = c->arms->seed;
     }
-    if (!check_recipes(c, error)) return false;
+    return check_recipes(c, error);
+}
+
+bool compare_arms_check(const Comparison *c, Error *error) {
     for (int i = 0; i < c->value_count * c->seed_count; i++)
         if (!check_validation(&c->arms[i], error) || !check_folder(c, &c->arms[i], error)) return false;
     return true;

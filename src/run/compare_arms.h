@@ -28,8 +28,7 @@ CompareArm *compare_arms_at(const Comparison *comparison, int value, int seed);
 
 // Arms of recipe: vary is "KEY=A,B[,C]" (commas in brackets, braces and quotes part nothing), seeds "42,43" or NULL for the
 // recipe's own, overrides those of all arms. Their runs are folders in `folder` (NULL: results/compare/RECIPE_KEY). Refused: a
-// key that changes another one that the recipe does not compute from it, values that come to the same, a recipe without
-// validation before the first and after the last step, a folder that holds a run by another recipe.
+// key that changes another one that the recipe does not compute from it, values that come to the same.
 bool compare_arms_of_recipe(Comparison *comparison, const char *recipe, const char *vary, const char *seeds,
                             int override_count, char **overrides, const char *folder, Arena *arena, Error *error);
 
@@ -37,6 +36,10 @@ bool compare_arms_of_recipe(Comparison *comparison, const char *recipe, const ch
 // second key that differs, a value without a run for each seed, runs that are not whole. `folder` NULL: where the first run lies.
 bool compare_arms_of_runs(Comparison *comparison, int count, char *const *folders, const char *key, const char *folder,
                           Arena *arena, Error *error);
+
+// Whether the arms of a recipe may be trained. Refused: a recipe without validation before the first and after the last step, a
+// folder that holds a run by another recipe.
+bool compare_arms_check(const Comparison *comparison, Error *error);
 
 // Trains the arms that are not whole, one after the other, seed by seed, and reads what they left; each is proved against the
 // baseline as soon as it is there. As every rank does it. *stop: the signal that ended it, or 0; the same command goes on from there.

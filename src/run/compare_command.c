@@ -5,10 +5,12 @@
 #include "base/log.h"
 #include "base/stop_signal.h"
 #include "run/compare_document.h"
+#include "run/compare_plan.h"
 #include "run/compare_plot.h"
 #include "run/compare_summary.h"
 #include "run/compare_table.h"
 #include "run/first_difference.h"
+#include "run/report.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -42,6 +44,22 @@ static bool open_runs(Comparison *c, Arguments *a, Arena *arena, Error *error) {
     return compare_arms_of_runs(c, a->operand_count, a->operands, vary, command_text(a, "--out"), arena, error);
 }
 
+static bool write_report(const Comparison *c, Error *error) {
+    int count = c->value_count * c->seed_count;
+    ReportRun *runs = arena_array(c->arena, ReportRun, count);
+    for (int i = 0; i < count; i++) runs[i].folder = c->arms[i].folder;
+    ReportOptions options = {.title = c->key,
+                             .summary = arena_format(c->arena, "%s/summary.json", c->folder),
+                             .rollout_steps = -1};
+    return report_write(arena_format(c->arena, "%s/report.html", c->folder), runs, count, &options, error);
+}
+
+static bool write_summary(const json_t *summary, const char *name, const Comparison *c, Error *error) {
+    return file_make_folders(c->folder, error) &&
+           jsonio_write(summary, arena_format(c->arena, "%s/%s", c->folder, name), error) &&
+           compare_plot_write(summary, c->folder, error);
+}
+
 static bool show(const Comparison *c, const CompareOptions *options, const Arguments *a, Error *error) {
     json_t *summary = compare_summary(c, options, words_of(a, c->arena), error);
     if (!summary) return false;
@@ -49,10 +67,29 @@ static bool show(const Comparison *c, const CompareOptions *options, const Argum
     compare_table_all(&text, summary);
     fputs(text.text, stdout);
     strbuf_close(&text);
-    bool good = file_make_folders(c->folder, error) &&
-                jsonio_write(summary, arena_format(c->arena, "%s/summary.json", c->folder), error) &&
-                compare_plot_write(summary, c->folder, error);
-    if (good) printf("\n%s: summary.json, curves and memory as .svg and .png\n", c->folder);
+    bool good = write_summary(summary, "summary.json", c, error) && write_report(c, error);
+    if (good) printf("\n%s: summary.json, report.html, curves and memory as .svg and .png\n", c->folder);
+    json_decref(summary);
+    return good;
+}
+
+// The memory of the values, not run but planned.
+static bool show_plan(Arguments *a, Arena *arena, Error *error) {
+    Comparison c;
+    int64_t ranks = 1;
+    PlanOptions options = {.memory_only = true};
+    StrBuf text = {0};
+    if (!command_integer(a, "--ranks", &ranks, 1, PLAN_MOST_RANKS, error) ||
+        !command_integer(a, "--prompt-tokens", &options.prompt_tokens, 1, INT32_MAX, error) ||
+        !command_integer(a, "--answer-tokens", &options.answer_tokens, 1, INT32_MAX, error) ||
+        !open_recipe(&c, a, arena, error))
+        return false;
+    options.ranks = (int)ranks;
+    json_t *summary = compare_plan(&c, &options, words_of(a, arena), error);
+    if (!summary) return false;
+    bool good = compare_table_part(&text, summary, "memory", error) && write_summary(summary, "plan.json", &c, error);
+    if (good) printf("%s\n%s: plan.json, plan.svg, plan.png\n", text.text, c.folder);
+    strbuf_close(&text);
     json_decref(summary);
     return good;
 }
@@ -113,10 +150,15 @@ static bool first_difference(Arguments *a, int *stop, Arena *arena, Error *error
 // --- the verb ---------------------------------------------------------------------------------------------------------
 
 static bool check_operands(Arguments *a, Error *error) {
-    bool first = command_switch(a, "--first-difference");
+    static const char *const of_plans[] = {"--ranks", "--prompt-tokens", "--answer-tokens"};
+    bool first = command_switch(a, "--first-difference"), plan = command_switch(a, "--plan");
     if (command_text(a, "--steps") && !first)
         return command_misuse(a) || error_set(error, "--steps belongs to --first-difference");
-    return a->operand_count || (command_text(a, "--document") && !first) || command_misuse(a) ||
+    for (int i = 0; i < 3; i++)
+        if (command_text(a, of_plans[i]) && !plan)
+            return command_misuse(a) || error_set(error, "%s belongs to --plan", of_plans[i]);
+    if (plan && first) return command_misuse(a) || error_set(error, "--plan and --first-difference are two questions");
+    return a->operand_count || (command_text(a, "--document") && !first && !plan) || command_misuse(a) ||
            error_set(error, "a recipe or runs are missing; usage: whet compare %s", a->command->operands);
 }
 
@@ -129,6 +171,7 @@ static bool compare(Arguments *a, Comm *world, int *stop, Arena *arena, Error *e
     bool good = command_real(a, "--margin", &options.margin, 0, 1e9, error) &&
                 command_integer(a, "--warm-up", &options.warm_up, 0, 1000000, error);
     if (good && a->operand_count) good = (runs ? open_runs : open_recipe)(&comparison, a, arena, error);
+    if (good && a->operand_count && !runs) good = compare_arms_check(&comparison, error);
     if (!comm_agree(world, good, error)) return false;
     if (world->rank) log_set_level(LOG_QUIET);
     if (a->operand_count && !runs && !compare_arms_train(&comparison, world, stop, error)) return false;
@@ -141,10 +184,12 @@ static bool run_compare(Arguments *a, Error *error) {
     Arena arena = {0};
     Comm world = {0};
     int stop = 0;
-    bool first = command_switch(a, "--first-difference"), good = check_operands(a, error);
+    bool first = command_switch(a, "--first-difference"), plan = command_switch(a, "--plan");
+    bool good = check_operands(a, error);
     if (command_switch(a, "--quiet")) log_set_level(LOG_WARNINGS);
     if (good && first) good = first_difference(a, &stop, &arena, error);
-    if (good && !first) {
+    if (good && plan) good = show_plan(a, &arena, error);
+    if (good && !first && !plan) {
         good = comm_open_world(&world, error) && compare(a, &world, &stop, &arena, error);
         good = comm_end_world(&world, good, error);
     }
@@ -189,6 +234,10 @@ const Command compare_command = {
                 {"--out", "FOLDER",
                  "where arms, summary and plots go (default results/compare/RECIPE_KEY; runs: beside the first)"},
                 {"--document", "FILE", "write the figures of the summaries that it names into this Markdown file"},
+                {"--plan", NULL, "only the memory of each value, planned: nothing is run, no weights are needed"},
+                {"--ranks", "N", "ranks that are planned for (default 1)"},
+                {"--prompt-tokens", "N", "of every prompt that is planned (default as in `whet plan`)"},
+                {"--answer-tokens", "N", "of every answer, likewise"},
                 {"--first-difference", NULL,
                  "name the first tensor whose bits differ between two recipes, runs or values"},
                 {"--steps", "N", "so many updates are looked at for it (default 2)"},

@@ -251,7 +251,9 @@ static void draw_memory(cairo_t *c, const json_t *summary) {
     double scale = (RIGHT - LEFT - 110) / largest_of(bars), top = BARS_TOP;
     use_grey(c, 0.1);
     put_text(c, LEFT, 26, 0, json_string_value(json_object_get(summary, "key")));
-    put_text(c, RIGHT, 26, 1, "alive at the peak of an update, mean; rank 0");
+    put_text(c, RIGHT, 26, 1,
+             json_object_get(summary, "planned") ? "alive at the peak of the update, as planned"
+                                                 : "alive at the peak of the update, mean; rank 0");
     for (size_t v = 0; v < json_array_size(values); v++, top += BAR_STEP)
         draw_bar(c, bars, v, json_string_value(json_array_get(values, v)), top, scale);
     const char *tag;
@@ -318,9 +320,10 @@ static bool write_picture(Picture picture, const char *name, const json_t *summa
 }
 
 bool compare_plot_write(const json_t *summary, const char *folder, Error *error) {
+    bool planned = json_object_get(summary, "planned");
     for (int svg = 0; svg < 2; svg++)
-        if (!write_picture(PICTURE_CURVES, "curves", summary, svg, folder, error) ||
-            !write_picture(PICTURE_MEMORY, "memory", summary, svg, folder, error))
+        if ((!planned && !write_picture(PICTURE_CURVES, "curves", summary, svg, folder, error)) ||
+            !write_picture(PICTURE_MEMORY, planned ? "plan" : "memory", summary, svg, folder, error))
             return false;
     return true;
 }

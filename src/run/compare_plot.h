@@ -5,5 +5,5 @@
 
 #include <jansson.h>
 
-// Writes curves.svg, curves.png, memory.svg and memory.png into the folder.
+// Writes curves.svg and .png and memory.svg and .png into the folder; of a plan plan.svg and .png, its memory.
 bool compare_plot_write(const json_t *summary, const char *folder, Error *error);

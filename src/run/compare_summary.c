@@ -93,7 +93,7 @@ static json_t *accuracy_table(const Comparison *c) {
 
 typedef struct MemorySums {
     int64_t updates;
-    double peak, largest, at_peak[MEMORY_TAG_COUNT], phase[PHASE_COUNT];
+    double peak, largest, step_peak, at_peak[MEMORY_TAG_COUNT], phase[PHASE_COUNT];
 } MemorySums;
 
 static void add_memory(MemorySums *sums, const RunRecord *record, int rank, int64_t warm_up) {
@@ -101,7 +101,7 @@ static void add_memory(MemorySums *sums, const RunRecord *record, int rank, int6
         const RunMemory *m = &record->memory[i];
         if (m->rank != rank || m->step <= warm_up) continue;
         sums->updates++;
-        sums->peak += m->peak, sums->largest = fmax(sums->largest, m->peak);
+        sums->peak += m->peak, sums->largest = fmax(sums->largest, m->peak), sums->step_peak += m->step_peak;
         for (int tag = 0; tag < MEMORY_TAG_COUNT; tag++) sums->at_peak[tag] += m->at_peak[tag];
         for (int phase = 0; phase < PHASE_COUNT; phase++) sums->phase[phase] += m->phase[phase];
     }
@@ -117,6 +117,7 @@ static json_t *memory_of(const MemorySums *sums) {
     put_count(object, "updates", sums->updates);
     put(object, "peak_mb", sums->peak / each);
     put(object, "largest_mb", sums->largest / 0x1p20);
+    put(object, "step_peak_mb", sums->step_peak / each);
     json_object_set_new(object, "at_peak_mb", tags);
     json_object_set_new(object, "by_phase_mb", phases);
     return object;

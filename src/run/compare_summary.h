@@ -5,7 +5,7 @@
 //    "arms":     [{"value", "seed", "folder", "seconds", "seconds_per_step", "accuracy": [one for each validation],
 //                  "reward": [one for each step], "reward_average": [moving mean of 10], "peak_mb": [for each step, of all ranks]}],
 //    "accuracy": [{"step", "by_value": [mean over seeds]}],
-//    "memory":   [{"rank", "by_value": [{"updates", "peak_mb": mean, "largest_mb", "at_peak_mb": {tag: mean},
+//    "memory":   [{"rank", "by_value": [{"updates", "peak_mb": mean, "largest_mb", "step_peak_mb", "at_peak_mb": {tag: mean},
 //                  "by_phase_mb": {phase: mean}}]}],
 //    "proofs":   {"differing_key", "computed_keys", "initial": [{"value", "seed", "answers", "differing"}],
 //                 "steps_with_the_same_prompts"},
@@ -14,7 +14,7 @@
 //                  "interval_questions": [low, high], "interval_seeds": [low, high], "decisive": [low, high], "verdict",
 //                  "by_seed": [{"seed", "effect", "interval": [low, high], "gained", "lost", "mcnemar_p"}]}]}
 //
-// Memory is that of the updates behind the first warm_up ones, averaged over updates and seeds. Differences are
+// Memory is that of the updates (forward, backward, optimizer) behind the first warm_up ones, averaged over updates and seeds. Differences are
 // those after the last step (paired_verdict.h, paired_sign.h). What is no number is null.
 #pragma once
 #include "run/compare_arms.h"

@@ -161,27 +161,42 @@ static void put_memory_group(StrBuf *out, const json_t *by_value, const char *gr
     }
 }
 
+// What the table that follows is of: a rank's updates, or a plan.
+static void put_memory_title(StrBuf *out, const json_t *s, const json_t *rank) {
+    const json_t *planned = get(s, "planned");
+    char ranks[48] = "MiB of one rank";
+    if (count(planned, "ranks") > 1)
+        snprintf(ranks, sizeof ranks, "MiB of the rank of %lld that takes most", count(planned, "ranks"));
+    if (planned)
+        strbuf_format(out, "%s, planned: %lld samples, prompts of %lld and answers of %lld tokens.\n\n", ranks,
+                      count(planned, "samples"), count(planned, "prompt_tokens"), count(planned, "answer_tokens"));
+    else
+        strbuf_format(out, "Rank %lld, MiB, mean over the updates behind the first %lld of all seeds (%lld of %s).\n\n",
+                      count(rank, "rank"), count(s, "warm_up"),
+                      count(json_array_get(get(rank, "by_value"), 0), "updates"), text(s, "baseline"));
+}
+
+enum { MOST_COLUMNS = 64 };
+
 static void put_memory(StrBuf *out, const json_t *s) {
     const json_t *values = get(s, "values"), *rank;
-    const char *more[64] = {NULL};
-    char heads[63][64];
-    for (size_t v = 1; v < json_array_size(values) && v < 64; v++) {
-        snprintf(heads[v - 1], sizeof heads[0], "%s − %s", json_string_value(json_array_get(values, v)),
+    const char *more[MOST_COLUMNS] = {NULL};
+    char heads[MOST_COLUMNS][64];
+    for (size_t v = 1; v < json_array_size(values) && v < MOST_COLUMNS; v++) {
+        snprintf(heads[v], sizeof heads[v], "%s − %s", json_string_value(json_array_get(values, v)),
                  text(s, "baseline"));
-        more[v - 1] = heads[v - 1];
+        more[v - 1] = heads[v];
     }
     size_t i;
     json_array_foreach(get(s, "memory"), i, rank) {
         const json_t *by_value = get(rank, "by_value");
-        strbuf_format(out, "Rank %lld, MiB, mean over the updates behind the first %lld of all seeds (%lld of %s):\n\n",
-                      count(rank, "rank"), count(s, "warm_up"), count(json_array_get(by_value, 0), "updates"),
-                      text(s, "baseline"));
+        if (i) strbuf_putc(out, '\n');
+        put_memory_title(out, s, rank);
         put_head(out, leaf(s), values, more);
-        put_memory_row(out, "**peak of an update**", by_value, NULL, "peak_mb");
-        put_memory_row(out, "largest peak", by_value, NULL, "largest_mb");
-        put_memory_group(out, by_value, "at_peak_mb", "alive at the peak: ");
-        put_memory_group(out, by_value, "by_phase_mb", "peak of phase: ");
-        if (i + 1 < json_array_size(get(s, "memory"))) strbuf_putc(out, '\n');
+        put_memory_row(out, "**peak of the update** (forward, backward, optimizer)", by_value, NULL, "peak_mb");
+        put_memory_group(out, by_value, "at_peak_mb", "alive at it: ");
+        put_memory_row(out, "**peak of the step**", by_value, NULL, "step_peak_mb");
+        put_memory_group(out, by_value, "by_phase_mb", "phase ");
     }
 }
 

@@ -8,6 +8,8 @@
 #include "run/trainer.h"
 
 // What is assumed where a run would find out.
+enum { PLAN_MOST_RANKS = 1 }; // a step is not divided among ranks yet
+
 typedef struct PlanOptions {
     int rank, ranks;
     int64_t prompt_tokens, answer_tokens; // of every sample; 0: as long as the recipe allows (plan_lengths)

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_VARIED = 4, MOST_ARMS = 16, MOST_RANKS = 1 }; // a step is not divided among ranks yet
+enum { MOST_VARIED = 4, MOST_ARMS = 16 };
 
 typedef struct Asked {
     PlanOptions options;
@@ -85,7 +85,7 @@ static bool read_asked(Asked *asked, Arguments *arguments, Error *error) {
             return command_misuse(arguments) || error_set(error, "--vary: more than %d keys", MOST_VARIED);
         if (!read_varied(asked, varied, error)) return command_misuse(arguments);
     }
-    if (!command_integer(arguments, "--ranks", &ranks, 1, MOST_RANKS, error) ||
+    if (!command_integer(arguments, "--ranks", &ranks, 1, PLAN_MOST_RANKS, error) ||
         !command_integer(arguments, "--prompt-tokens", &o->prompt_tokens, 1, INT32_MAX, error) ||
         !command_integer(arguments, "--answer-tokens", &o->answer_tokens, 1, INT32_MAX, error) ||
         !read_machine(&o->machine, arguments, asked->arena, error))

@@ -73,24 +73,29 @@ static double bytes_of(const json_t *object, const char *key) {
     return json_number_value(json_object_get(object, key));
 }
 
+static void take_memory(RunMemory *memory, const json_t *entry) {
+    json_t *phases = json_object_get(entry, "peak_by_phase"), *value;
+    const char *tag;
+    memory->step = json_integer_value(json_object_get(entry, "step"));
+    memory->rank = (int)json_integer_value(json_object_get(entry, "rank"));
+    json_object_foreach(json_object_get(entry, "at_peak"), tag, value) memory->step_peak += json_number_value(value);
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        const json_t *alive = json_object_get(phases, ledger_phase_name((MemoryPhase)phase));
+        memory->phase[phase] = bytes_of(alive, "total");
+        bool update = phase == PHASE_FORWARD || phase == PHASE_BACKWARD || phase == PHASE_OPTIMIZER;
+        if (!update || memory->phase[phase] <= memory->peak) continue;
+        memory->peak = memory->phase[phase];
+        for (int t = 0; t < MEMORY_TAG_COUNT; t++) memory->at_peak[t] = bytes_of(alive, ledger_tag_name((MemoryTag)t));
+    }
+}
+
 static bool read_memory(RunRecord *record, Arena *arena, Error *error) {
     const char *path = path_in(record, "memory.json", arena);
     json_t *all = NULL, *entry;
     size_t i;
     if (!jsonio_read(&all, path, error)) return false;
     record->memory = arena_array(arena, RunMemory, json_array_size(all));
-    json_array_foreach(all, i, entry) {
-        RunMemory *memory = &record->memory[record->memory_count++];
-        const json_t *at_peak = json_object_get(entry, "at_peak"), *phases = json_object_get(entry, "peak_by_phase");
-        memory->step = json_integer_value(json_object_get(entry, "step"));
-        memory->rank = (int)json_integer_value(json_object_get(entry, "rank"));
-        for (int tag = 0; tag < MEMORY_TAG_COUNT; tag++) {
-            memory->at_peak[tag] = bytes_of(at_peak, ledger_tag_name((MemoryTag)tag));
-            memory->peak += memory->at_peak[tag];
-        }
-        for (int phase = 0; phase < PHASE_COUNT; phase++)
-            memory->phase[phase] = bytes_of(json_object_get(phases, ledger_phase_name((MemoryPhase)phase)), "total");
-    }
+    json_array_foreach(all, i, entry) take_memory(&record->memory[record->memory_count++], entry);
     json_decref(all);
     return true;
 }

@@ -3,11 +3,12 @@
 #include "config/settings.h"
 #include "device/ledger.h"
 
-// One update of one rank, in bytes: the peak, what was alive at it, the peak of each phase.
+// One step of one rank, in bytes: its peak; that of its update (forward, backward, optimizer) and what was alive at it; the peak of each
+// phase.
 typedef struct RunMemory {
     int64_t step;
     int rank;
-    double peak, at_peak[MEMORY_TAG_COUNT], phase[PHASE_COUNT];
+    double step_peak, peak, at_peak[MEMORY_TAG_COUNT], phase[PHASE_COUNT];
 } RunMemory;
 
 typedef struct RunRecord {
