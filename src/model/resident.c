@@ -1,8 +1,7 @@
 #include "model/resident.h"
 
-#include "base/int64.h"
 #include "base/log.h"
-#include "ops/panels.h"
+#include "model/vocabulary_share.h"
 #include "ops/rows.h"
 
 KvCache kv_cache_open(Ops *ops, MemoryTag tag, const Architecture *share, DType dtype, int64_t pages) {
@@ -71,7 +70,6 @@ void resident_open(Resident *r, Ops *ops, const Architecture *architecture, cons
                     .max_rows = max_rows};
     r->blocks = arena_array(&r->arena, BlockWeights, architecture->layer_count);
     r->block_vectors = arena_array(&r->arena, Tensor, architecture->layer_count);
-    r->ids = arena_array(&r->arena, int32_t, max_rows);
     r->cos_sin_PE = DEVICE_TENSOR_RAW(&ops->device, MEMORY_SCRATCH, DTYPE_F32, max_positions, architecture->head_dim);
     block_rope_table(ops, &r->cos_sin_PE, architecture);
 }
@@ -365,23 +363,6 @@ static void say_overflow(const Resident *r, int64_t count_before) {
     log_warn("%s; bfloat16 has float32's range", text);
 }
 
-// x_TD = the embeddings of the batch. Each rank has those of its own rows of the vocabulary, and −0, which changes no sum, for the
-// others.
-static void embed(Resident *r, Tensor *x_TD, Tensor *own_TD, const TokenBatch *batch) {
-    bool shared = tensor_sum_shared(r->tensor);
-    Tensor *to = shared ? own_TD : x_TD;
-    const int32_t *ids = shared ? r->ids : batch->ids;
-    if (shared) tensor_share_ids(r->share, r->ids, batch->ids, batch->count);
-    if (r->embedding_VD.data)
-        embedding_forward(r->ops, to, &r->embedding_VD, ids);
-    else
-        panels_gather(r->ops, to, &r->head, ids);
-    if (!shared) return;
-    Tensor sums_TD = tensor_sum_open(r->ops, x_TD);
-    rows_cast(r->ops, &sums_TD, own_TD);
-    tensor_sum_close(r->ops, r->tensor, x_TD, &sums_TD);
-}
-
 void resident_forward(Resident *r, KvCache *cache, const TokenBatch *batch) {
     CHECK(batch->count > 0 && batch->count <= r->max_rows, "%lld rows, room for %lld", (long long)batch->count,
           (long long)r->max_rows);
@@ -394,7 +375,8 @@ void resident_forward(Resident *r, KvCache *cache, const TokenBatch *batch) {
     };
     Tensor out_TD = tensor_rows(&r->out_TD, 0, batch->count);
     r->ops->unit = (int)r->architecture->layer_count;
-    embed(r, &a.x_TD, &scratch.norm_TD, batch);
+    vocabulary_share_embed(r->ops, r->share, r->tensor, &a.x_TD, r->embedding_VD.data ? &r->embedding_VD : NULL,
+                           &r->head, batch->ids);
     bool narrow = overflow_possible(r->policy);
     int64_t before = r->overflow.count;
     for (int layer = 0; layer < cache->layer_count; layer++) {
@@ -411,20 +393,6 @@ void resident_forward(Resident *r, KvCache *cache, const TokenBatch *batch) {
     say_overflow(r, before);
 }
 
-// Every rank computes the columns of its rows of the vocabulary; all gather them, for filters and draws read whole rows.
-static void gather_logits(Resident *r, Tensor *logits_NV, const Tensor *norm_ND) {
-    int64_t N = norm_ND->size[0], own = r->share->vocab_size, V = logits_NV->size[1];
-    Tensor parts = DEVICE_TENSOR_RAW(&r->ops->device, MEMORY_COMMUNICATION, DTYPE_F32, r->tensor->size, N, own);
-    Tensor part = tensor_rows(&parts, r->tensor->rank, 1), part_NV = TENSOR_RESHAPE(&part, N, own);
-    linear_forward(r->ops, &part_NV, norm_ND, &r->head, NULL);
-    comm_all_gather(r->tensor, parts.data, (size_t)(N * own) * sizeof(float));
-    for (int64_t first = 0, rank = 0; ops_runs(r->ops) && first < V; first += own, rank++)
-        for (int64_t row = 0; row < N; row++)
-            memcpy((float *)logits_NV->data + row * V + first, (float *)parts.data + (rank * N + row) * own,
-                   (size_t)int64_smaller(own, V - first) * sizeof(float));
-    device_release(&r->ops->device, &parts);
-}
-
 void resident_logits(Resident *r, Tensor *logits_NV, const int32_t *rows) {
     int64_t count = logits_NV->size[0];
     CHECK(count <= r->max_rows, "%lld rows, room for %lld", (long long)count, (long long)r->max_rows);
@@ -439,8 +407,5 @@ void resident_logits(Resident *r, Tensor *logits_NV, const int32_t *rows) {
         overflow_note(&r->overflow, r->ops, lost, (int)r->architecture->layer_count, false, &norm_ND);
         say_overflow(r, before);
     }
-    if (tensor_sum_shared(r->tensor))
-        gather_logits(r, logits_NV, &norm_ND);
-    else
-        linear_forward(r->ops, logits_NV, &norm_ND, &r->head, NULL);
+    vocabulary_share_logits(r->ops, r->share, r->tensor, logits_NV, &norm_ND, &r->head);
 }

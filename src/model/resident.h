@@ -42,7 +42,6 @@ typedef struct Resident {
     BlockScratch scratch;
     Tensor out_TD;     // last block's output, in policy.output
     Tensor last_ND;    // the rows of it that the head reads
-    int32_t *ids;      // [max_rows] of a batch, as rows of this rank's embedding, or -1
     Overflow overflow; // since resident_open; the first is said in a warning
     Arena arena;       // of the arrays above
 } Resident;

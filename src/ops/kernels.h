@@ -4,6 +4,7 @@
 #pragma once
 #include "ops/attention.h"
 #include "ops/gemm.h"
+#include "ops/rows.h"
 #include "ops/softmax.h"
 
 #include <stdint.h>
@@ -65,7 +66,8 @@ typedef struct AttentionBlock {
     ENTRY(void, rows_convert, (Numbers out, Numbers in, int64_t n))                                                    \
     ENTRY(int64_t, rows_overflows, (Numbers in, float limit, int64_t n))                                               \
     ENTRY(int64_t, rows_nonfinite, (Numbers in, int64_t n))                                                            \
-    ENTRY(double, rows_square_block, (Numbers in, int64_t n))                                                          \
+    ENTRY(float, rows_magnitude_block, (Numbers in, int64_t n))                                                        \
+    ENTRY(void, rows_squares_block, (Numbers in, int64_t n, RowsSquares grid, RowsSquares * sums))                     \
     ENTRY(void, rows_accumulate, (float *sum, Numbers in, int64_t n))                                                  \
     ENTRY(void, rows_plus, (Numbers out, Numbers a, Numbers b, int64_t n))                                             \
     ENTRY(void, rms_norm_row, (Numbers y, Numbers x, Numbers w, int64_t n, float eps))                                 \

@@ -25,7 +25,7 @@ typedef struct RowsJob {
     const int32_t *indices;
     const float *values;
     float *rstd, *chains;
-    double *sums;
+    RowsSquares grid, *squares;
     float number;
     int64_t heads, head_dim, first, stride, offset;
     const AdamwFactors *adamw;
@@ -160,8 +160,9 @@ static void embedding_backward_task(void *context, int64_t task, int worker) {
     int64_t first = task * job->step, count = int64_smaller(job->step, job->columns - first);
     float *table = job->out->data;
     for (int64_t row = 0; row < job->rows; row++)
-        job->kernels->rows_accumulate(table + job->indices[row] * job->columns + first,
-                                      numbers(job->a, row * job->columns + first), count);
+        if (job->indices[row] >= 0)
+            job->kernels->rows_accumulate(table + job->indices[row] * job->columns + first,
+                                          numbers(job->a, row * job->columns + first), count);
 }
 
 void embedding_backward(Ops *ops, Tensor *dtable_UD, const Tensor *dy_TD, const int32_t *rows) {
@@ -170,7 +171,9 @@ void embedding_backward(Ops *ops, Tensor *dtable_UD, const Tensor *dy_TD, const 
     check_f32(dtable_UD, "dtable");
     uint64_t added = 2 * (uint64_t)tensor_count(dy_TD) * sizeof(float);
     if (!ops_starts(ops, 0, OPS_BYTES(dy_TD) + added)) return;
-    check_indices(rows, dy_TD->size[0], dtable_UD->size[0]);
+    for (int64_t t = 0; t < dy_TD->size[0]; t++)
+        CHECK(rows[t] >= -1 && rows[t] < dtable_UD->size[0], "row %lld is %d, of %lld", (long long)t, (int)rows[t],
+              (long long)dtable_UD->size[0]);
     RowsJob job = {.rows = dy_TD->size[0], .columns = dy_TD->size[1], .out = dtable_UD, .a = dy_TD, .indices = rows};
     run_columns(ops, job, embedding_backward_task);
     ops_wrote(ops, __func__, dtable_UD);
@@ -491,27 +494,72 @@ void rope_table(Ops *ops, Tensor *cos_sin_PE, const float *inv_freq, float scale
     run_rows(ops, job, rope_table_task);
 }
 
-static void square_sum_task(void *context, int64_t task, int worker) {
+static void magnitude_task(void *context, int64_t task, int worker) {
     (void)worker;
     const RowsJob *job = context;
     EACH_ROW(job, task, block) {
         int64_t at = (job->first + block) * SQUARE_BLOCK, rest = tensor_count(job->a) - at;
-        job->sums[block] = job->kernels->rows_square_block(numbers(job->a, at), int64_smaller(SQUARE_BLOCK, rest));
+        job->rstd[block] = job->kernels->rows_magnitude_block(numbers(job->a, at), int64_smaller(SQUARE_BLOCK, rest));
     }
 }
 
-double rows_square_sum(Ops *ops, const Tensor *x) {
-    int64_t count = tensor_count(x), blocks = (count + SQUARE_BLOCK - 1) / SQUARE_BLOCK;
+float rows_magnitude(Ops *ops, const Tensor *x) {
+    int64_t blocks = (tensor_count(x) + SQUARE_BLOCK - 1) / SQUARE_BLOCK;
     check_floats(x, "x");
     if (!ops_starts(ops, 0, OPS_BYTES(x))) return 0;
-    double total = 0, sums[SLAB_BLOCKS];
-    RowsJob job = {.columns = SQUARE_BLOCK, .a = x, .sums = sums};
+    float found[SLAB_BLOCKS];
+    uint32_t largest = 0;
+    RowsJob job = {.columns = SQUARE_BLOCK, .a = x, .rstd = found};
     for (job.first = 0; job.first < blocks; job.first += SLAB_BLOCKS) {
         job.rows = int64_smaller(SLAB_BLOCKS, blocks - job.first);
-        run_rows(ops, job, square_sum_task);
-        for (int64_t i = 0; i < job.rows; i++) total += sums[i];
+        run_rows(ops, job, magnitude_task);
+        for (int64_t i = 0; i < job.rows; i++)
+            if (dtype_bits(found[i]) > largest) largest = dtype_bits(found[i]);
+    }
+    return dtype_float(largest);
+}
+
+RowsSquares rows_squares_grid(float largest, int64_t count) {
+    int exponent, bits = 1;
+    CHECK(isfinite(largest), "largest %g", (double)largest);
+    while (bits < 62 && count > (int64_t)1 << bits) bits++;
+    frexp((double)largest * (double)largest, &exponent); // x² <= 2^exponent
+    int coarse = exponent + bits;                        // 2^52 multiples: no sum is larger
+    return (RowsSquares){ldexp(1.5, coarse), ldexp(1.5, coarse - 53 + bits)};
+}
+
+static void squares_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const RowsJob *job = context;
+    EACH_ROW(job, task, block) {
+        int64_t at = (job->first + block) * SQUARE_BLOCK, rest = tensor_count(job->a) - at;
+        job->kernels->rows_squares_block(numbers(job->a, at), int64_smaller(SQUARE_BLOCK, rest), job->grid,
+                                         &job->squares[block]);
+    }
+}
+
+RowsSquares rows_squares(Ops *ops, const Tensor *x, RowsSquares grid) {
+    int64_t blocks = (tensor_count(x) + SQUARE_BLOCK - 1) / SQUARE_BLOCK;
+    RowsSquares total = {0}, sums[SLAB_BLOCKS];
+    check_floats(x, "x");
+    if (!ops_starts(ops, 0, OPS_BYTES(x))) return total;
+    RowsJob job = {.columns = SQUARE_BLOCK, .a = x, .grid = grid, .squares = sums};
+    for (job.first = 0; job.first < blocks; job.first += SLAB_BLOCKS) {
+        job.rows = int64_smaller(SLAB_BLOCKS, blocks - job.first);
+        run_rows(ops, job, squares_task);
+        for (int64_t i = 0; i < job.rows; i++) {
+            total.coarse += sums[i].coarse;
+            total.fine += sums[i].fine;
+        }
     }
     return total;
+}
+
+double rows_square_sum(Ops *ops, const Tensor *x) {
+    float largest = rows_magnitude(ops, x);
+    if (!isfinite(largest)) return (double)largest;
+    RowsSquares sum = rows_squares(ops, x, rows_squares_grid(largest, tensor_count(x)));
+    return sum.coarse + sum.fine;
 }
 
 static void nonfinite_task(void *context, int64_t task, int worker) {

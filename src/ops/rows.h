@@ -5,7 +5,7 @@
 // y_TD[t] = table_VD[ids[t]], or −0 everywhere when the id is -1. ids are host memory, -1 <= id < V (CHECKed).
 void embedding_forward(Ops *ops, Tensor *y_TD, const Tensor *table_VD, const int32_t *ids);
 
-// dtable_UD[rows[t]] += dy_TD[t] (fp32, tokens ascending). rows is host memory.
+// dtable_UD[rows[t]] += dy_TD[t] (fp32, tokens ascending), unless the row is -1. rows is host memory.
 void embedding_backward(Ops *ops, Tensor *dtable_UD, const Tensor *dy_TD, const int32_t *rows);
 
 // out_TD[i] = x_SD[rows[i]]: picks rows (host indices), converting the dtype.
@@ -51,8 +51,18 @@ void rope_apply(Ops *ops, Tensor *x_TC, const Tensor *cos_sin_PE, const int32_t 
 // fp32, cosine and sine by our own routine (double inside, the same on every machine), rounded to fp32, times scale (YaRN).
 void rope_table(Ops *ops, Tensor *cos_sin_PE, const float *inv_freq, float scale);
 
-// Σ x² over all elements: doubles, fixed blocks of 4096 elements, blocks added in order. 0 on plan.
-double rows_square_sum(Ops *ops, const Tensor *x);
+// Σ x² over all elements of any number of tensors on any number of ranks, the same bits however they lie: every x² is rounded
+// to a multiple of a number so coarse that sums of all of them are exact, and what is left of it to one of a finer number
+// (Demmel & Nguyen 2013); with 2^n elements the sum is right to some 2^(3n - 106) of its largest x². `largest` is that of
+// rows_magnitude over all of them, finite, and `count` at least how many they are. The sums may be added in any order.
+typedef struct RowsSquares {
+    double coarse, fine; // of a grid: 1.5 · 2^52 times the multiple
+} RowsSquares;
+RowsSquares rows_squares_grid(float largest, int64_t count);
+RowsSquares rows_squares(Ops *ops, const Tensor *x, RowsSquares grid); // 0 on plan
+float rows_magnitude(Ops *ops, const Tensor *x);                       // the largest |x|; NaN if one is NaN; 0 on plan
+double rows_square_sum(Ops *ops, const Tensor *x); // of one tensor; NaN or infinite if an element is
+
 int64_t rows_count_nonfinite(Ops *ops, const Tensor *x); // NaN and infinite elements; 0 on plan
 float rows_largest(Ops *ops, const Tensor *x); // the largest finite magnitude, slowly, for a diagnosis; 0 on plan
 

@@ -61,14 +61,39 @@ void shard_gradients_close(Shards *shards) {
         device_release(&shards->ops->device, &shards->gradient[unit]);
 }
 
-double shard_gradient_norm(const Shards *shards) {
-    double sum = 0;
-    for (int i = 0; i < shards->table->count; i++) {
-        const Parameter *parameter = &shards->table->items[i];
-        Tensor view = shard_view(&shards->gradient[parameter->unit], parameter);
-        sum += rows_square_sum(shards->ops, &view);
+static Tensor gradient_of(const Shards *shards, const Parameter *parameter) {
+    return shard_view(&shards->gradient[parameter->unit], parameter);
+}
+
+double shard_gradient_norm(const Shards *shards, Comm *tensor) {
+    enum { MOST_RANKS = 64 };
+    RowsSquares sums[MOST_RANKS] = {{0}}, total = {0};
+    Comm self = comm_self(), *comm = tensor ? tensor : &self;
+    const ParameterTable *table = shards->table;
+    uint64_t largest = 0, count = 0;
+    CHECK(comm->size <= MOST_RANKS, "%d ranks", comm->size);
+    for (int i = 0; i < table->count; i++) {
+        Tensor view = gradient_of(shards, &table->items[i]);
+        uint32_t bits = dtype_bits(rows_magnitude(shards->ops, &view));
+        if (bits > largest) largest = bits;
+        count += (uint64_t)(table->items[i].whole_rows * table->items[i].whole_cols);
     }
-    return sqrt(sum);
+    float magnitude = dtype_float((uint32_t)comm_largest(comm, largest));
+    if (!isfinite(magnitude)) return (double)magnitude;
+    RowsSquares grid = rows_squares_grid(magnitude, (int64_t)count), *own = &sums[comm->rank];
+    for (int i = 0; i < table->count; i++) {
+        if (!table->items[i].counts) continue;
+        Tensor view = gradient_of(shards, &table->items[i]);
+        RowsSquares part = rows_squares(shards->ops, &view, grid);
+        own->coarse += part.coarse;
+        own->fine += part.fine;
+    }
+    comm_all_gather(comm, sums, sizeof *sums);
+    for (int rank = 0; rank < comm->size; rank++) {
+        total.coarse += sums[rank].coarse;
+        total.fine += sums[rank].fine;
+    }
+    return sqrt(total.coarse + total.fine);
 }
 
 void shard_update(Shards *shards, const OptimizerOptions *options, double lr, double gradient_scale) {

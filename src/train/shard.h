@@ -2,6 +2,7 @@
 // (model/parameters.h). One rank owns whole units; a unit is gathered in the compute dtype for as long as it is walked.
 #pragma once
 #include "base/arena.h"
+#include "comm/comm.h"
 #include "model/model_file.h"
 #include "ops/rows.h"
 #include "train/optimizer.h"
@@ -34,8 +35,9 @@ void shard_release(Shards *shards, Tensor *gathered);
 void shard_gradients_open(Shards *shards); // zeros
 void shard_gradients_close(Shards *shards);
 
-// L2 norm over all gradients: squares summed per parameter in blocks, parameters in table order, in double.
-double shard_gradient_norm(const Shards *shards);
+// L2 norm over all gradients, of all ranks of `tensor` (NULL: none) together; the same bits however they lie (rows_squares). NaN or
+// infinite when an element is.
+double shard_gradient_norm(const Shards *shards, Comm *tensor);
 
 // One AdamW step on every unit with gradients times gradient_scale.
 void shard_update(Shards *shards, const OptimizerOptions *options, double lr, double gradient_scale);

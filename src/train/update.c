@@ -277,7 +277,7 @@ bool update_policy(UpdateResult *result, Walk *walk, const TrainBatch *batch, co
     result->overflow = walk->overflow;
 
     ledger_enter(ledger, PHASE_OPTIMIZER);
-    result->grad_norm = shard_gradient_norm(walk->shards) / (double)scale;
+    result->grad_norm = shard_gradient_norm(walk->shards, walk->options.tensor) / (double)scale;
     // A NaN or infinite norm would spoil every weight at once: the step is left out and reported.
     result->nonfinite_gradients = !isfinite(result->grad_norm);
     if (!result->nonfinite_gradients && !stopped)

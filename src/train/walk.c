@@ -1,13 +1,16 @@
 #include "train/walk.h"
 
 #include "base/int64.h"
+#include "model/vocabulary_share.h"
 
 void walk_open(Walk *walk, Ops *ops, const Architecture *architecture, Shards *shards, WalkOptions options) {
     *walk = (Walk){.ops = ops,
-                   .architecture = architecture,
+                   .architecture = architecture->whole ? architecture->whole : architecture,
+                   .share = architecture,
                    .shards = shards,
                    .options = options,
-                   .shape = block_shape(architecture, 0, NULL)};
+                   .shape = block_shape(architecture, 0, options.tensor)};
+    architecture = walk->architecture;
     walk->activations = arena_array(&walk->arena, BlockActivations, architecture->layer_count);
     walk->row_of_id = arena_array(&walk->arena, int32_t, architecture->vocab_size);
     walk->distinct = arena_array(&walk->arena, int32_t, architecture->vocab_size);
@@ -57,9 +60,10 @@ void walk_end(Walk *walk) {
     enter_unit(walk, root_unit(walk));
     Tensor dtable_VD = root_parameter(walk, &walk->shards->gradient[root_unit(walk)], PARAMETER_EMBEDDING);
     Tensor rows_UD = tensor_rows(&walk->dembedding_UD, 0, walk->distinct_count);
+    for (int64_t i = 0; i < walk->distinct_count; i++) walk->row_of_id[walk->distinct[i]] = -1;
+    tensor_share_ids(walk->share, walk->distinct, walk->distinct, walk->distinct_count);
     embedding_backward(walk->ops, &dtable_VD, &rows_UD, walk->distinct);
     device_release(&walk->ops->device, &walk->dembedding_UD);
-    for (int64_t i = 0; i < walk->distinct_count; i++) walk->row_of_id[walk->distinct[i]] = -1;
 }
 
 // Everything but the input, which the caller sets.
@@ -129,7 +133,7 @@ static void forward_unit(Walk *walk, int unit, BlockActivations *a, Tensor *out_
     BlockWeights weights = {0};
     block_weights_view(&weights, walk->shards->table, unit, &gathered);
     block_weights_share(&weights, &walk->shape.sums);
-    BlockShape shape = block_shape(walk->architecture, unit, NULL);
+    BlockShape shape = block_shape(walk->share, unit, walk->options.tensor);
     block_forward(walk->ops, &shape, &weights, &walk->cos_sin_PE, walk->batch, a, &walk->scratch, out_TD);
     if (overflow_possible(walk->options.policy))
         block_note_overflow(walk->ops, &shape, &walk->overflow, unit, &weights, a, &walk->scratch, out_TD);
@@ -164,7 +168,7 @@ void walk_forward(Walk *walk, const TokenBatch *batch, int64_t page_count) {
     walk->root = shard_gather(walk->shards, root_unit(walk), policy.compute);
     Tensor table_VD = root_parameter(walk, &walk->root, PARAMETER_EMBEDDING);
     Tensor out_TD = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, policy.compute, batch->count, walk->shape.hidden);
-    embedding_forward(walk->ops, &out_TD, &table_VD, batch->ids);
+    vocabulary_share_embed(walk->ops, walk->share, walk->options.tensor, &out_TD, &table_VD, NULL, batch->ids);
     for (int layer = 0; layer < layers; layer++) {
         BlockActivations *a = &walk->activations[layer];
         enter_unit(walk, layer);
@@ -202,13 +206,16 @@ void walk_head_open(Walk *walk, const int32_t *rows, int64_t count) {
 
 static LinearWeight head_weight(const Walk *walk) {
     Tensor head_VD = root_parameter(walk, &walk->root, PARAMETER_HEAD);
-    return (LinearWeight){.n = head_VD.size[0], .k = head_VD.size[1], .rows = head_VD};
+    return (LinearWeight){.n = head_VD.size[0],
+                          .k = head_VD.size[1],
+                          .rows = head_VD,
+                          .over_n = walk->shape.sums.vocabulary};
 }
 
 void walk_head_forward(Walk *walk, Tensor *logits_CV, int64_t first) {
     LinearWeight weight = head_weight(walk);
     Tensor norm_CD = tensor_rows(&walk->head.norm_ND, first, logits_CV->size[0]);
-    linear_forward(walk->ops, logits_CV, &norm_CD, &weight, NULL);
+    vocabulary_share_logits(walk->ops, walk->share, walk->options.tensor, logits_CV, &norm_CD, &weight);
 }
 
 void walk_head_backward(Walk *walk, const Tensor *dlogits_CV, int64_t first) {
@@ -224,9 +231,13 @@ void walk_head_backward(Walk *walk, const Tensor *dlogits_CV, int64_t first) {
     }
     Tensor norm_CD = tensor_rows(&head->norm_ND, first, count), dnorm_CD = tensor_rows(&head->dnorm_ND, first, count);
     Tensor dhead_VD = root_parameter(walk, &walk->shards->gradient[root_unit(walk)], PARAMETER_HEAD);
-    linear_backward_weight_part(walk->ops, &dhead_VD, head->chain_VD.data ? &head->chain_VD : NULL, dlogits_CV,
-                                &norm_CD, part);
-    linear_backward_input(walk->ops, &dnorm_CD, dlogits_CV, &weight);
+    Tensor own_CV = *dlogits_CV, copy_CV = {0};
+    if (walk->share != walk->architecture)
+        own_CV = copy_CV = vocabulary_share_columns(walk->ops, walk->share, dlogits_CV);
+    linear_backward_weight_part(walk->ops, &dhead_VD, head->chain_VD.data ? &head->chain_VD : NULL, &own_CV, &norm_CD,
+                                part);
+    tensor_sum_backward_input(walk->ops, walk->options.tensor, &dnorm_CD, &own_CV, &weight);
+    device_release(device, &copy_CV);
     head->done += count;
     if (part.last) device_release(device, &head->chain_VD);
 }
@@ -301,7 +312,7 @@ static void backward_unit(Walk *walk, int unit, BlockActivations *a, BlockBackwa
     block_weights_view(&weights, walk->shards->table, unit, &gathered);
     block_weights_share(&weights, &walk->shape.sums);
     BlockGradients gradients = block_gradients_view(walk->shards->table, unit, &walk->shards->gradient[unit]);
-    BlockShape shape = block_shape(walk->architecture, unit, NULL);
+    BlockShape shape = block_shape(walk->share, unit, walk->options.tensor);
     // A recomputation obeys the same policy: its input was kept after the cast on entry; its output is not needed.
     if (walk->options.activation_checkpointing == WALK_KEEPS_INPUTS)
         block_forward(walk->ops, &shape, &weights, &walk->cos_sin_PE, walk->batch, a, &walk->scratch, NULL);

@@ -29,6 +29,7 @@ typedef struct WalkOptions {
     PrecisionPolicy policy;
     WalkCheckpointing activation_checkpointing;
     int64_t max_positions; // size of the rotary table
+    Comm *tensor;          // ranks that share the model, NULL: none; not owned
 } WalkOptions;
 
 // The loss rows of a micro-batch on their way through final norm and head.
@@ -41,8 +42,9 @@ typedef struct WalkHead {
 
 typedef struct Walk {
     Ops *ops;
-    const Architecture *architecture;
-    Shards *shards;
+    const Architecture *architecture; // of the model
+    const Architecture *share;        // what this rank holds of it: mostly all
+    Shards *shards;                   // of the share
     WalkOptions options;
     BlockShape shape; // of block 0, for the sizes
     Tensor cos_sin_PE;
@@ -66,6 +68,8 @@ typedef struct Walk {
     Overflow overflow; // of float16, forward and backward, since walk_begin
 } Walk;
 
+// architecture may be a rank's share (model/tensor_share.h). Then all ranks of options.tensor make the same calls with the same
+// micro-batches, and each has the whole of what passes between the blocks, of logits and of their gradients.
 void walk_open(Walk *walk, Ops *ops, const Architecture *architecture, Shards *shards, WalkOptions options);
 void walk_close(Walk *walk); // accepts a zero-initialised object
 

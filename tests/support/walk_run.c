@@ -110,7 +110,7 @@ void walk_run(WalkRun *run, ModelSetup *setup, const TrainBatch *batch, int64_t 
     walk_backward(&setup->walk);
     walk_end(&setup->walk);
     run->overflow = setup->walk.overflow;
-    run->gradient_norm = shard_gradient_norm(&setup->shards);
+    run->gradient_norm = shard_gradient_norm(&setup->shards, NULL);
     for (int i = 0; i < setup->parameters->count; i++) {
         const Parameter *parameter = &setup->parameters->items[i];
         Tensor gradient = shard_view(&setup->shards.gradient[parameter->unit], parameter);

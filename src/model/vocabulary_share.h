@@ -1,0 +1,16 @@
+// Embedding and head of tensor-parallel ranks, each of which holds rows of the vocabulary (model/tensor_share.h). tensor NULL or
+// of one rank: the whole vocabulary is here.
+#pragma once
+#include "comm/comm.h"
+#include "model/tensor_share.h"
+
+// x_TD = the embeddings of ids[T], on all ranks: from the rows of table_VD, or (NULL) out of the panels of a tied head.
+void vocabulary_share_embed(Ops *ops, const Architecture *share, Comm *tensor, Tensor *x_TD, const Tensor *table_VD,
+                            const LinearWeight *head, const int32_t *ids);
+
+// logits_NV (fp32) of the whole vocabulary, on all ranks: each computes those of its rows, all gather them.
+void vocabulary_share_logits(Ops *ops, const Architecture *share, Comm *tensor, Tensor *logits_NV,
+                             const Tensor *norm_ND, const LinearWeight *head);
+
+// The columns of logits_NV that are this rank's, with zeros behind the vocabulary: a copy (tag MEMORY_LOGITS), to be released.
+Tensor vocabulary_share_columns(Ops *ops, const Architecture *share, const Tensor *logits_NV);

@@ -1,0 +1,180 @@
+// Training of a model that tensor-parallel ranks share gives the bits of one rank: metrics, the gradient's norm and all weights
+// after two optimizer steps; and the sampler's log-probabilities are the trainer's. Every rank trains the whole model too, and
+// compares its share.
+// ranks: 1 2 4
+#include "base/file.h"
+#include "model/random_model.h"
+#include "support/family.h"
+#include "train/update.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { SEQUENCES = 5, LONGEST = 40, VOCABULARY = 2700, POSITIONS = 128 };
+static Comm world; // outlives the tests
+
+static Architecture kind_of(ModelFamily family) {
+    Architecture architecture = {.vocab_size = VOCABULARY,
+                                 .hidden_size = 48,
+                                 .intermediate_size = 88,
+                                 .layer_count = 3,
+                                 .query_heads = 8,
+                                 .kv_heads = family == MODEL_SMOLLM3 ? 4 : 2,
+                                 .head_dim = 8,
+                                 .max_positions = POSITIONS,
+                                 .rms_norm_eps = 1e-5f,
+                                 .tied_head = family != MODEL_QWEN3,
+                                 .bos_id = -1};
+    family_apply(&architecture, family);
+    return architecture;
+}
+
+typedef struct Data {
+    int64_t offset[SEQUENCES + 1];
+    int32_t ids[SEQUENCES * LONGEST];
+    float mask[SEQUENCES * LONGEST], sample_mask[SEQUENCES], generation[SEQUENCES * LONGEST],
+        reference[SEQUENCES * LONGEST], advantage[SEQUENCES * LONGEST], reward[SEQUENCES];
+} Data;
+
+static TrainBatch make_data(Data *data) {
+    *data = (Data){0};
+    for (int b = 0; b < SEQUENCES; b++) {
+        int length = 7 + 31 * b % 33;
+        data->offset[b + 1] = data->offset[b] + length;
+        data->sample_mask[b] = 1;
+        data->reward[b] = (float)(b % 2);
+        for (int t = 0; t < length; t++) {
+            int64_t at = data->offset[b] + t;
+            data->ids[at] = (int32_t)((at * 377 + b * 1100) % VOCABULARY);
+            data->mask[at] = t >= 3;
+            data->generation[at] = -7.5f - 0.01f * (float)(at % 13);
+            data->reference[at] = -7.6f - 0.02f * (float)(at % 7);
+            data->advantage[at] = (float)(b % 3) - 0.9f;
+        }
+    }
+    return (TrainBatch){.count = SEQUENCES,
+                        .offset = data->offset,
+                        .ids = data->ids,
+                        .mask = data->mask,
+                        .sample_mask = data->sample_mask,
+                        .generation = data->generation,
+                        .reference = data->reference,
+                        .advantage = data->advantage,
+                        .reward = data->reward};
+}
+
+typedef struct Variant {
+    ModelFamily family;
+    PrecisionPolicy policy;
+    WalkCheckpointing checkpointing;
+    int64_t head_chunk, micro_batch_size;
+    float top_p;
+} Variant;
+
+// A model, or this rank's share of it, in training.
+typedef struct Trained {
+    Ops ops;
+    ParameterTable table;
+    Shards shards;
+    Walk walk;
+    UpdateResult result;
+} Trained;
+
+static void train(Trained *t, const ModelFile *file, const Architecture *share, Comm *tensor, Variant variant) {
+    Error error;
+    Data data;
+    TrainBatch batch = make_data(&data);
+    LossOptions loss = loss_options_default();
+    if (!ops_open(&t->ops, (OpsOptions){.threads = tensor ? 2 : 1}, &error)) fail_msg("%s", error.text);
+    if (tensor) tensor->device = &t->ops.device;
+    parameters_open(&t->table, share);
+    shard_open(&t->shards, &t->ops, &t->table);
+    if (!shard_load(&t->shards, file, &error)) fail_msg("%s", error.text);
+    walk_open(&t->walk, &t->ops, share, &t->shards,
+              (WalkOptions){.policy = variant.policy,
+                            .activation_checkpointing = variant.checkpointing,
+                            .max_positions = POSITIONS,
+                            .tensor = tensor});
+    UpdateOptions options = {.batching = {.micro_batch_size = variant.micro_batch_size},
+                             .head_chunk = variant.head_chunk,
+                             .filter = {.temperature = 0.9f, .top_p = variant.top_p},
+                             .optimizer = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .max_grad_norm = 1},
+                             .lr = 1e-3};
+    for (int step = 0; step < 2; step++) update_policy(&t->result, &t->walk, &batch, &loss, &options, NULL, NULL);
+}
+
+static void trained_close(Trained *t) {
+    walk_close(&t->walk);
+    shard_close(&t->shards);
+    parameters_close(&t->table);
+    ops_close(&t->ops);
+}
+
+static void assert_share(const Trained *whole, const Trained *shared) {
+    for (int i = 0; i < shared->table.count; i++) {
+        const Parameter *part = &shared->table.items[i], *all = parameters_find(&whole->table, part->unit, part->role);
+        const float *got = (const float *)shared->shards.weight[part->unit].data + part->offset;
+        const float *expected = (const float *)whole->shards.weight[part->unit].data + all->offset;
+        for (int64_t j = 0; j < part->rows * part->cols; j++) {
+            int64_t row = j / part->cols, at = (part->first_row + row) * all->cols + part->first_col + j % part->cols;
+            float value = row < part->real_rows ? expected[at] : 0;
+            if (dtype_bits(got[j]) != dtype_bits(value))
+                fail_msg("rank %d of %d: %s, element %lld is %a, expected %a", world.rank, world.size, part->name,
+                         (long long)j, (double)got[j], (double)value);
+        }
+    }
+}
+
+static void test_training(void **state) {
+    (void)state;
+    static const Variant variants[] = {
+        {MODEL_QWEN2, {DTYPE_F32, DTYPE_F32}, WALK_KEEPS_ALL, 1000, 2, 1},
+        {MODEL_QWEN2, {DTYPE_BF16, DTYPE_F32}, WALK_KEEPS_INPUTS, 7, SEQUENCES, 1},
+        {MODEL_QWEN3, {DTYPE_BF16, DTYPE_BF16}, WALK_KEEPS_ATTENTION, 31, 3, 1},
+        {MODEL_LLAMA, {DTYPE_F16, DTYPE_F16}, WALK_KEEPS_ALL, 1000, SEQUENCES, 0.9f},
+        {MODEL_SMOLLM3, {DTYPE_F32, DTYPE_BF16}, WALK_KEEPS_ALL, 50, 1, 1},
+        {MODEL_MISTRAL, {DTYPE_BF16, DTYPE_F16}, WALK_KEEPS_INPUTS, 50, 2, 1},
+    };
+    for (size_t v = 0; v < sizeof variants / sizeof *variants; v++) {
+        char folder[64];
+        Error error;
+        ModelFile *file;
+        Architecture kind = kind_of(variants[v].family), share;
+        snprintf(folder, sizeof folder, "/tmp/whet-tensor-%d", (int)getpid());
+        assert_true(file_make_folders(folder, &error) && random_model_write(folder, &kind, 7, 0.15, &error));
+        if (!model_file_open(&file, folder, &error)) fail_msg("%s", error.text);
+        const Architecture *whole = model_file_architecture(file);
+        if (!tensor_share_open(&share, whole, world.rank, world.size, 0, "ranks", &error)) fail_msg("%s", error.text);
+        Trained alone, together;
+        train(&alone, file, whole, NULL, variants[v]);
+        train(&together, file, &share, &world, variants[v]);
+        assert_true(isfinite(alone.result.grad_norm) && alone.result.grad_norm > 0);
+        assert_true(alone.result.grad_norm == together.result.grad_norm);
+        assert_memory_equal(&alone.result.metrics, &together.result.metrics, sizeof alone.result.metrics);
+        assert_share(&alone, &together);
+        trained_close(&alone);
+        trained_close(&together);
+        model_file_close(file);
+        assert_true(file_remove_tree(folder, &error));
+    }
+}
+
+int main(void) {
+    Error error;
+    if (!comm_open_world(&world, &error)) {
+        print_error("%s\n", error.text);
+        return 1;
+    }
+    if (world.rank && !freopen("/dev/null", "w", stdout)) return 1; // faults are told on the other stream
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_training)};
+    int failed = cmocka_run_group_tests_name("tensor_training", tests, NULL, NULL);
+    comm_close_world(&world);
+    return failed;
+}
