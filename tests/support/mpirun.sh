@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # Sourced: mpirun_command is what starts $1 with ranks (its MPI's mpirun and "-n"), empty when it has no MPI or there is no mpirun.
 case $(ldd "$1" 2>/dev/null) in
 *libmpi.so*) mpirun_command="$(command -v mpirun.openmpi || command -v mpirun) --oversubscribe --bind-to none --quiet -n" ;;
