@@ -298,6 +298,8 @@ static void test_kinds_and_ranges(void **state) {
     load(""); // the defaults are a recipe: the rows are looked for when a run begins
     refuse("data: {train: {dataset_name: clevr-cogent}}\n", NULL,
            "data.train.dataset_name: 'clevr-cogent' is not here; there are arithmetic, gsm8k, and");
+    refuse("dpo: {seed: 1}\n" TASK, NULL,
+           "recipe.yaml:1: dpo: this algorithm is not here; whet trains by grpo and by sft");
     refuse("env: {judge: 3}\n" TASK, NULL, "env.judge: expected a mapping, found 3");
     refuse("env: {should_use_nemo_gym: true}\n", NULL, "env.should_use_nemo_gym: true is not supported yet");
     assert_int_equal(load("data: {validation: {dataset_name: AIME2024, repeat: 16}}\n")->data.validation[0].repeat, 16);

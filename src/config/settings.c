@@ -172,16 +172,26 @@ static bool read_values(Loading *loading, const Value *map, const char *prefix) 
     return true;
 }
 
-// A recipe has one algorithm.
+static const Value *first_written(const Value *section) {
+    return section->first ? section->first : section;
+}
+
+// A recipe has one algorithm, and that is one of ours.
 static bool check_section(const Value *tree, Algorithm algorithm, Arena *arena, Error *error) {
+    static const char *const absent[] = {"dpo", "ppo", "rm", "distillation"};
     const char *own = settings_key_section(algorithm);
+    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) {
+        const Value *value = value_get(tree, absent[i]);
+        if (value)
+            return error_set(error, "%s: %s: this algorithm is not here; whet trains by grpo and by sft",
+                             value_origin(arena, first_written(value)->origin), value->key);
+    }
     for (int other = 0; other < ALGORITHM_COUNT; other++) {
         const Value *value = value_get(tree, settings_key_section((Algorithm)other));
         if (other == (int)algorithm || !value) continue;
-        const Value *written = value->first ? value->first : value;
         return error_set(error,
                          "%s: %s: this recipe is one of %s, which its section %s says; a recipe has one algorithm",
-                         value_origin(arena, written->origin), value->key, own, own);
+                         value_origin(arena, first_written(value)->origin), value->key, own, own);
     }
     return true;
 }
