@@ -108,6 +108,10 @@ static void test_refused_before_running(void **state) {
                   "give grpo.val_at_start=true");
     refuse_recipe("policy.optimizer.kwargs.lr=1e-3,1e-4", NULL, "grpo.val_period=2", "give grpo.val_at_end=true");
     refuse_recipe("policy.optimizer.kwargs.lr=1e-3,1e-4", NULL, "grpo.val_period=0", "");
+    refuse_recipe("grpo.num_prompts_per_step=2,4", NULL, NULL, "batches of 2 and 4 prompts cannot be paired");
+    refuse_recipe("grpo.max_num_steps=3,6", NULL, NULL, "runs of 3 and 6 steps cannot be paired");
+    refuse_recipe("policy.optimizer.kwargs.lr=1e-3,1e-4", NULL, "grpo.use_dynamic_sampling=true",
+                  "could not be paired");
     Comparison c; // a folder of another comparison
     refused(of_recipe(&c, "lr", "policy.optimizer.kwargs.lr=1e-3,0.5", "1,2", "grpo.num_prompts_per_step=4") &&
                 compare_arms_check(&c, &error),

@@ -6,6 +6,7 @@
 #include "config/explain.h"
 #include "config/recipe.h"
 #include "run/compare_pairs.h"
+#include "run/report.h"
 #include "run/train_command.h"
 
 #include <ctype.h>
@@ -230,9 +231,32 @@ bool compare_arms_of_recipe(Comparison *c, const char *recipe, const char *vary,
     return check_recipes(c, error);
 }
 
+static bool check_algorithm(const CompareArm *arm, Error *error) {
+    return arm->settings->algorithm == ALGORITHM_GRPO ||
+           error_set(error,
+                     "supervised fine-tuning has no held-out answers to compare by; --first-difference compares it");
+}
+
+// What would only show after both arms have run: batches that cannot have the same prompts.
+static bool check_batches(const CompareArm *arm, const CompareArm *baseline, Error *error) {
+    const Settings *a = baseline->settings, *b = arm->settings;
+    if (a->grpo.use_dynamic_sampling || b->grpo.use_dynamic_sampling)
+        return error_set(
+            error, "grpo.use_dynamic_sampling: which prompts a batch keeps would depend on the policy, so the arms "
+                   "could not be paired");
+    if (settings_prompts_per_batch(a) != settings_prompts_per_batch(b))
+        return error_set(error, "grpo.num_prompts_per_step: batches of %lld and %lld prompts cannot be paired",
+                         (long long)settings_prompts_per_batch(a), (long long)settings_prompts_per_batch(b));
+    return a->run.max_num_steps == b->run.max_num_steps ||
+           error_set(error, "grpo.max_num_steps: runs of %lld and %lld steps cannot be paired",
+                     (long long)a->run.max_num_steps, (long long)b->run.max_num_steps);
+}
+
 bool compare_arms_check(const Comparison *c, Error *error) {
     for (int i = 0; i < c->value_count * c->seed_count; i++)
-        if (!check_validation(&c->arms[i], error) || !check_folder(c, &c->arms[i], error)) return false;
+        if (!check_algorithm(&c->arms[i], error) || !check_validation(&c->arms[i], error) ||
+            !check_batches(&c->arms[i], c->arms, error) || !check_folder(c, &c->arms[i], error))
+            return false;
     return true;
 }
 
@@ -308,11 +332,14 @@ bool compare_arms_of_runs(Comparison *c, int count, char *const *folders, const 
     if (count < 2) return error_set(error, "%s is one run; give the others to compare it with", folders[0]);
     CompareArm *runs = arena_array(arena, CompareArm, count);
     for (int i = 0; i < count; i++) {
-        if (!run_record_is_run(folders[i]))
+        const char *logs;
+        if (!report_folder(&logs, folders[i], arena, error)) return false;
+        if (!run_record_is_run(logs))
             return error_set(error, "%s is no run: no config.yaml and metrics.jsonl in it", folders[i]);
-        if (!run_record_open(&runs[i].record, folders[i], arena, error)) return false;
+        if (!run_record_open(&runs[i].record, logs, arena, error)) return false;
         runs[i].folder = runs[i].record.folder;
         runs[i].settings = runs[i].record.settings;
+        if (!check_algorithm(&runs[i], error)) return false;
         runs[i].seed = runs[i].settings->run.seed;
     }
     if (!c->key && !find_key(c, count, runs, error)) return false;

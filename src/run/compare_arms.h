@@ -32,13 +32,13 @@ CompareArm *compare_arms_at(const Comparison *comparison, int value, int seed);
 bool compare_arms_of_recipe(Comparison *comparison, const char *recipe, const char *vary, const char *seeds,
                             int override_count, char **overrides, const char *folder, Arena *arena, Error *error);
 
-// Arms of runs that exist already, the first with the baseline's value. key NULL: the one in which they differ. Refused: a
+// Arms of runs that exist already (folders of their logs, or with logs/), the first with the baseline's value. key NULL: the one in which they differ. Refused: a
 // second key that differs, a value without a run for each seed, runs that are not whole. `folder` NULL: where the first run lies.
 bool compare_arms_of_runs(Comparison *comparison, int count, char *const *folders, const char *key, const char *folder,
                           Arena *arena, Error *error);
 
-// Whether the arms of a recipe may be trained. Refused: a recipe without validation before the first and after the last step, a
-// folder that holds a run by another recipe.
+// Whether the arms of a recipe may be trained. Refused: a recipe without validation before the first and after the last step, arms
+// whose batches cannot have the same prompts, a folder that holds a run by another recipe.
 bool compare_arms_check(const Comparison *comparison, Error *error);
 
 // Trains the arms that are not whole, one after the other, seed by seed, and reads what they left; each is proved against the
