@@ -150,14 +150,14 @@ const finite = (values) => values.filter((value) => Number.isFinite(value));
 const mean = (values) => (values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : null);
 const last = (list) => (list.length ? list[list.length - 1] : null);
 
-// The mean over the last `window` points that have a number.
+// The mean over the numbers of the last `window` steps.
 function smooth(points, window) {
     if (window < 2) return points;
     const recent = [];
     return points.map(([step, value]) => {
-        if (Number.isFinite(value)) recent.push(value);
-        if (recent.length > window) recent.shift();
-        return [step, recent.length ? mean(recent) : value];
+        if (Number.isFinite(value)) recent.push([step, value]);
+        while (recent.length && recent[0][0] <= step - window) recent.shift();
+        return [step, recent.length ? mean(recent.map((point) => point[1])) : value];
     });
 }
 

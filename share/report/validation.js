@@ -21,7 +21,7 @@ function answersOf(run, which) {
     return record.byQuestion;
 }
 
-const kinds = [["gained", "Gained"], ["lost", "Lost"], ["kept", "Same, above 0"], ["neither", "Same, 0 or below"], ["unscored", "Not scored"]];
+const kinds = [["gained", "Gained"], ["lost", "Lost"], ["kept", "Above 0 in both"], ["neither", "In neither"], ["unscored", "Not scored"]];
 
 function kindOf(before, after) {
     if (before.score === null || after.score === null) return "unscored";
