@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 #include "run/output.h"
-#include "run/plan_report.h"
+#include "run/plan_fit.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +11,7 @@ enum { MOST_VARIED = 4, MOST_ARMS = 16 };
 
 typedef struct Asked {
     PlanOptions options;
+    int64_t fit; // bytes; 0: not asked
     const Arguments *arguments;
     int varied;
     const char *keys[MOST_VARIED];
@@ -88,10 +89,13 @@ static bool read_asked(Asked *asked, Arguments *arguments, Error *error) {
     if (!command_integer(arguments, "--ranks", &ranks, 1, PLAN_MOST_RANKS, error) ||
         !command_integer(arguments, "--prompt-tokens", &o->prompt_tokens, 1, INT32_MAX, error) ||
         !command_integer(arguments, "--answer-tokens", &o->answer_tokens, 1, INT32_MAX, error) ||
+        !command_size(arguments, "--fit", &asked->fit, error) ||
         !read_machine(&o->machine, arguments, asked->arena, error))
         return false;
     o->ranks = (int)ranks;
     o->memory_only = command_switch(arguments, "--memory-only");
+    if (asked->fit && asked->varied)
+        return command_misuse(arguments) || error_set(error, "--fit and --vary: one recipe is fitted at a time");
     return true;
 }
 
@@ -118,17 +122,31 @@ static bool load_arm(PlanArm *arm, const Asked *asked, int number, Error *error)
     Settings *settings;
     if (!settings_load(&settings, asked->arena, arguments->operands[0], count, overrides, error)) return false;
     arm->settings = settings;
+    arm->overrides = overrides;
+    arm->override_count = count;
     return true;
 }
 
-static void print_json(const PlanArm *arms, int count, const PlanOptions *options) {
+static void print_json(const PlanArm *arms, int count, const PlanFit *fit, const PlanOptions *options) {
     json_t *all = json_array();
     for (int i = 0; i < count; i++) json_array_append_new(all, plan_report_json(&arms[i], options));
     json_t *whole = json_pack("{s:o}", "arms", all);
+    if (fit->memory) json_object_set_new(whole, "fit", plan_fit_json(fit));
     char *text = json_dumps(whole, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
     puts(text);
     free(text);
     json_decref(whole);
+}
+
+static void print_text(const PlanArm *arms, int count, const PlanFit *fit, const PlanOptions *options) {
+    StrBuf text = {0};
+    if (count > 1)
+        plan_report_arms(&text, arms, count, options);
+    else
+        plan_report_one(&text, arms, options);
+    if (fit->memory) plan_fit_text(&text, fit, arms);
+    fwrite(text.text, 1, text.length, stdout);
+    strbuf_close(&text);
 }
 
 static bool run_plan(Arguments *arguments, Error *error) {
@@ -140,17 +158,12 @@ static bool run_plan(Arguments *arguments, Error *error) {
     for (int i = 0; good && i < asked.arm_count; i++)
         good =
             load_arm(&arms[i], &asked, i, error) && plan_make(&arms[i].plan, arms[i].settings, &asked.options, error);
+    PlanFit fit = {0};
+    good = good && (!asked.fit || plan_fit(&fit, (uint64_t)asked.fit, arms, &asked.options, &arena, error));
     if (good && command_switch(arguments, "--json"))
-        print_json(arms, asked.arm_count, &asked.options);
-    else if (good) {
-        StrBuf text = {0};
-        if (asked.arm_count > 1)
-            plan_report_arms(&text, arms, asked.arm_count, &asked.options);
-        else
-            plan_report_one(&text, arms, &asked.options);
-        fwrite(text.text, 1, text.length, stdout);
-        strbuf_close(&text);
-    }
+        print_json(arms, asked.arm_count, &fit, &asked.options);
+    else if (good)
+        print_text(arms, asked.arm_count, &fit, &asked.options);
     arena_close(&arena);
     return good;
 }
@@ -171,6 +184,8 @@ const Command plan_command = {
                 "whet plan recipes/gsm8k.yaml --vary policy.train_micro_batch_size=1,4,16 --json",
     .options = {{"--ranks", "N", "ranks in all (default and most: 1)"},
                 {"--vary", "KEY=A,B…", "plan the recipe with each value, side by side; several keys: each with each"},
+                {"--fit", "SIZE",
+                 "what fits into so much memory (80GiB): the largest micro-batch, the longest sequences, what helps"},
                 {"--json", NULL, "one JSON object, in bytes"},
                 {"--memory-only", NULL, "no work and no time: sooner"},
                 {"lengths", NULL, NULL},

@@ -10,6 +10,8 @@ typedef struct PlanArm {
     const char *label;       // what it sets that the others do not: "KEY=VALUE …"; "": the recipe as it is
     const char *short_label; // for the head of a column
     const Settings *settings;
+    char **overrides; // that made the settings of the recipe
+    int override_count;
     Plan plan;
 } PlanArm;
 
