@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "run/grpo.h"
-#include "run/plan.h"
+#include "run/plan_fit.h"
 #include "support/toy_model.h"
 
 #include <math.h>
@@ -175,7 +175,7 @@ static void test_peaks(void **state) {
     assert_int_equal(plan.answer_tokens, 12);
     assert_int_equal(plan.step_tokens, 16 * 32);
     assert_true(plan.work[PHASE_ROLLOUT].flops > quick.work[PHASE_ROLLOUT].flops);
-    assert_int_equal(plan.work[PHASE_BACKWARD].flops, quick.work[PHASE_BACKWARD].flops);
+    assert_int_equal(plan.work[PHASE_BACKWARD].flops, 2 * quick.work[PHASE_BACKWARD].flops); // one of two updates
     // Forward is 2 operations for each weight of a block and token, and attention; masters, moments and gradients are AdamW's.
     uint64_t total = (uint64_t)plan.parameters;
     assert_in_range(plan.peak.by_tag[MEMORY_OPTIMIZER], 8 * total, 8 * total + 65536);
@@ -276,6 +276,48 @@ static void test_machines(void **state) {
     assert_true(plan.work[PHASE_FORWARD].seconds < 1.001 * (double)plan.work[PHASE_FORWARD].flops * 1e-6);
 }
 
+// ---- what fits
+
+static uint64_t peak_with(char *first, char *second) {
+    PlanOptions options = {.ranks = 1, .memory_only = true};
+    Plan plan;
+    require(plan_make(&plan, SETTINGS("llama", "policy.precision=bfloat16", first, second), &options, &error));
+    return plan.peak.total;
+}
+
+// What is said to fit does, one more does not; a setting saves what it is said to save.
+static void test_fit(void **state) {
+    (void)state;
+    char *overrides[] = {arena_format(&arena, "policy.model_name=%s", path("llama")), "policy.precision=bfloat16"};
+    PlanOptions options = {.ranks = 1};
+    PlanArm arm = {.label = "", .overrides = overrides, .override_count = 2};
+    arm.settings = SETTINGS("llama", "policy.precision=bfloat16");
+    require(plan_make(&arm.plan, arm.settings, &options, &error));
+    PlanFit fit;
+    uint64_t memory = arm.plan.peak.total + 20000;
+    require(plan_fit(&fit, memory, &arm, &options, &arena, &error));
+    assert_true(fit.fits && fit.micro_batch >= 3 && fit.micro_batch < 8 && !fit.whole_batch && !fit.all_positions);
+    for (int more = 0; more < 2; more++) {
+        char *micro = arena_format(&arena, "policy.train_micro_batch_size=%lld", (long long)(fit.micro_batch + more));
+        uint64_t peak = peak_with(micro, "whet.threads=1");
+        if (!more) assert_int_equal(peak, fit.peak_micro_batch);
+        assert_true(more == (peak > memory));
+    }
+    assert_in_range(fit.sequence_length, 96, 511);
+    assert_true(fit.peak_sequence_length <= memory);
+    assert_in_range(fit.help_count, 3, PLAN_FIT_HELPS);
+    for (int i = 0; i < fit.help_count; i++) {
+        assert_true(fit.helps[i].saved > 0 && (!i || fit.helps[i].saved <= fit.helps[i - 1].saved));
+        if (strchr(fit.helps[i].setting, ' ')) continue;
+        char *setting = arena_string(&arena, fit.helps[i].setting);
+        assert_int_equal(peak_with(setting, "whet.threads=1"), arm.plan.peak.total - (uint64_t)fit.helps[i].saved);
+    }
+    require(plan_fit(&fit, 1, &arm, &options, &arena, &error));
+    assert_true(!fit.fits && !fit.micro_batch && !fit.sequence_length);
+    require(plan_fit(&fit, (uint64_t)1 << 40, &arm, &options, &arena, &error));
+    assert_true(fit.fits && fit.whole_batch && fit.micro_batch == 8 && fit.all_positions);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_precisions_and_output_dtypes),
@@ -284,6 +326,7 @@ int main(void) {
         cmocka_unit_test(test_lengths),
         cmocka_unit_test(test_models),
         cmocka_unit_test(test_machines),
+        cmocka_unit_test(test_fit),
     };
     return cmocka_run_group_tests_name("plan", tests, setup, teardown);
 }

@@ -43,19 +43,18 @@ static EngineRequest *requests_of(const Trainer *t, int64_t count, const int64_t
     return requests;
 }
 
-// What the engine would collect if every answer reached its limit.
-static void make_up(Samples *samples, const EngineRequest *requests, int64_t count, const GenerationOptions *sampling,
-                    Arena *arena) {
-    int64_t total = 0;
-    for (int64_t p = 0; p < count; p++) total += requests[p].samples;
-    *samples = (Samples){.prompt = arena_array(arena, int32_t, total),
-                         .question = arena_array(arena, int32_t, total),
-                         .offset = arena_array(arena, int64_t, total + 1),
-                         .prompt_length = arena_array(arena, int32_t, total),
-                         .finish = arena_array(arena, FinishReason, total),
-                         .stopped_by = arena_array(arena, int32_t, total)};
+// What the engine would collect if every answer reached its limit, of the first `wanted` samples: dynamic sampling may roll out
+// more than it trains on.
+static void make_up(Samples *samples, const EngineRequest *requests, int64_t count, int64_t wanted,
+                    const GenerationOptions *sampling, Arena *arena) {
+    *samples = (Samples){.prompt = arena_array(arena, int32_t, wanted),
+                         .question = arena_array(arena, int32_t, wanted),
+                         .offset = arena_array(arena, int64_t, wanted + 1),
+                         .prompt_length = arena_array(arena, int32_t, wanted),
+                         .finish = arena_array(arena, FinishReason, wanted),
+                         .stopped_by = arena_array(arena, int32_t, wanted)};
     for (int64_t p = 0; p < count; p++)
-        for (int32_t i = 0; i < requests[p].samples; i++) {
+        for (int32_t i = 0; i < requests[p].samples && samples->count < wanted; i++) {
             int64_t b = samples->count++, limit = requests[p].count + sampling->max_new_tokens;
             samples->prompt[b] = requests[p].prompt;
             samples->prompt_length[b] = (int32_t)requests[p].count;
@@ -63,27 +62,27 @@ static void make_up(Samples *samples, const EngineRequest *requests, int64_t cou
             samples->stopped_by[b] = -1;
             samples->offset[b + 1] = samples->offset[b] + int64_smaller(limit, sampling->max_length);
         }
-    samples->ids = arena_array(arena, int32_t, samples->offset[total]);
-    samples->generation_logprobs = arena_array(arena, float, samples->offset[total]);
-    for (int64_t b = 0; b < total; b++) {
+    samples->ids = arena_array(arena, int32_t, samples->offset[samples->count]);
+    samples->generation_logprobs = arena_array(arena, float, samples->offset[samples->count]);
+    for (int64_t b = 0; b < samples->count; b++) {
         const EngineRequest *request = &requests[samples->prompt[b]];
         memcpy(samples->ids + samples->offset[b], request->ids, (size_t)request->count * sizeof *request->ids);
     }
 }
 
 static bool roll_out(Samples *samples, Trainer *t, const PlanOptions *options, const EngineRequest *requests,
-                     int64_t count, const GenerationOptions *sampling, Arena *arena, Error *error) {
+                     int64_t count, int64_t wanted, const GenerationOptions *sampling, Arena *arena, Error *error) {
     bool complete;
     if (!options->memory_only) {
         if (!trainer_rollout(t, samples, NULL, &complete, arena, requests, count, sampling, (EngineRun){0}, "planning",
                              error))
             return false;
-    } else { // the first round takes all that a run takes
+    } else { // the first round of any run takes all that a run takes
         engine_set_sampling(t->engine, sampling);
-        if (!engine_start(t->engine, requests, count, (EngineRun){0}, error)) return false;
+        if (!engine_start(t->engine, requests, 1, (EngineRun){0}, error)) return false;
         engine_step(t->engine);
     }
-    make_up(samples, requests, count, sampling, arena); // pretended ranks have brought none
+    make_up(samples, requests, count, wanted, sampling, arena); // pretended ranks have brought none
     return true;
 }
 
@@ -92,6 +91,7 @@ bool plan_step(Trainer *t, const PlanOptions *options, const int64_t *prompt_tok
     Ledger *ledger = &t->ops.device.ledger;
     int64_t prompts = settings_prompts_per_batch(s), group = s->grpo.num_generations_per_prompt;
     int64_t wanted = s->grpo.num_prompts_per_step * group;
+    if (options->memory_only) wanted = s->policy.train_global_batch_size; // all updates take the same
     Arena arena = {0};
     Samples samples;
     StepReport report = {.step = step, .last_step = step, .lr = s->optimizer.lr};
@@ -100,10 +100,9 @@ bool plan_step(Trainer *t, const PlanOptions *options, const int64_t *prompt_tok
     ledger_reset_peaks(ledger);
     MemoryPhase before = ledger_enter(ledger, PHASE_ROLLOUT);
     EngineRequest *requests = requests_of(t, prompts, prompt_tokens, step, group, &arena);
-    bool good = roll_out(&samples, t, options, requests, prompts, &s->generation, &arena, error);
+    bool good = roll_out(&samples, t, options, requests, prompts, wanted, &s->generation, &arena, error);
     ledger_enter(ledger, before);
     if (good) {
-        samples.count = int64_smaller(samples.count, wanted); // dynamic sampling may roll out more than it trains on
         samples.reward = arena_array(&arena, float, samples.count);
         samples.valid = arena_array(&arena, float, samples.count);
         for (int64_t b = 0; b < samples.count; b++) samples.reward[b] = (float)(b % 2), samples.valid[b] = 1;
@@ -127,7 +126,7 @@ bool plan_validation(Trainer *t, const PlanOptions *options, int64_t prompt_toke
         Samples samples;
         for (int64_t i = 0; i < count; i++) tokens[i] = prompt_tokens;
         EngineRequest *requests = requests_of(t, count, tokens, first, grpo->val_num_generations_per_prompt, &arena);
-        good = roll_out(&samples, t, options, requests, count, &t->settings->val_generation, &arena, error);
+        good = roll_out(&samples, t, options, requests, count, 0, &t->settings->val_generation, &arena, error);
         arena_reset(&arena);
     }
     ledger_enter(ledger, before);
@@ -135,63 +134,98 @@ bool plan_validation(Trainer *t, const PlanOptions *options, int64_t prompt_toke
     return good;
 }
 
-static void note_peaks(Plan *plan, const Ledger *ledger, MemoryPhase from, MemoryPhase to) {
+// The peaks of a rank's phases from..to, where they are higher than those of the ranks before.
+static void note_peaks(Plan *plan, const Ledger *ledger, int rank, MemoryPhase from, MemoryPhase to) {
     for (int phase = (int)from; phase <= (int)to; phase++) {
-        plan->by_phase[phase] = ledger->phase_peak[phase];
-        if (ledger->phase_peak[phase].total > plan->peak.total)
-            plan->peak = ledger->phase_peak[phase], plan->peak_phase = (MemoryPhase)phase;
+        const LedgerPeak *peak = &ledger->phase_peak[phase];
+        if (peak->total > plan->by_phase[phase].total) plan->by_phase[phase] = *peak;
+        if (phase == PHASE_LOAD) continue;
+        if (peak->total > plan->peak.total)
+            plan->peak = *peak, plan->peak_phase = (MemoryPhase)phase, plan->peak_rank = rank;
         bool update = phase == PHASE_FORWARD || phase == PHASE_BACKWARD || phase == PHASE_OPTIMIZER;
-        if (update && ledger->phase_peak[phase].total > plan->update_peak.total)
-            plan->update_peak = ledger->phase_peak[phase], plan->update_phase = (MemoryPhase)phase;
+        if (update && peak->total > plan->update_peak.total)
+            plan->update_peak = *peak, plan->update_phase = (MemoryPhase)phase, plan->update_rank = rank;
     }
 }
 
-static bool run_steps(Plan *plan, Trainer *t, const PlanOptions *options, Arena *arena, Error *error) {
+static void forget_work(Trainer *t) {
+    memset(t->ops.work, 0, sizeof t->ops.work);
+    t->mesh.world.counts = t->mesh.data.counts = t->mesh.tensor.counts = (CommCounts){0};
+}
+
+static void note_wire(PlanWire *wire, const Trainer *t, const PlanMachine *machine) {
+    const Comm *comms[] = {&t->mesh.world, &t->mesh.data, &t->mesh.tensor};
+    uint64_t sum = 0;
+    for (int i = 0; i < 3; i++)
+        for (int call = 0; call < COMM_CALL_COUNT; call++) {
+            wire->bytes[call] += comms[i]->counts.bytes[call];
+            wire->calls[call] += comms[i]->counts.calls[call];
+            sum += comms[i]->counts.bytes[call];
+        }
+    if (machine->link > 0) wire->seconds = (double)sum / machine->link;
+}
+
+static bool run_rank(Plan *plan, Trainer *t, int rank, const PlanOptions *options, Arena *arena, Error *error) {
     const Settings *s = t->settings;
     Ledger *ledger = &t->ops.device.ledger;
     int64_t prompts = settings_prompts_per_batch(s), *tokens = arena_array(arena, int64_t, prompts);
     for (int64_t p = 0; p < prompts; p++) tokens[p] = plan->prompt_tokens;
     trainer_refit(t);
-    plan->by_phase[PHASE_LOAD] = ledger->phase_peak[PHASE_LOAD];
+    note_peaks(plan, ledger, rank, PHASE_LOAD, PHASE_LOAD);
     for (int step = options->memory_only; step < 2; step++) {
-        memset(t->ops.work, 0, sizeof t->ops.work);
+        forget_work(t);
         if (!plan_step(t, options, tokens, step, error)) return false;
     }
-    note_peaks(plan, ledger, PHASE_ROLLOUT, PHASE_REFIT);
+    note_peaks(plan, ledger, rank, PHASE_ROLLOUT, PHASE_REFIT);
+    if (rank == 0) note_wire(&plan->wire, t, &options->machine);
     if (settings_validates(s)) {
         ledger_reset_peaks(ledger);
         if (!plan_validation(t, options, plan->prompt_tokens, error)) return false;
-        note_peaks(plan, ledger, PHASE_VALIDATE, PHASE_VALIDATE);
+        note_peaks(plan, ledger, rank, PHASE_VALIDATE, PHASE_VALIDATE);
     }
-    memcpy(plan->work, t->ops.work, sizeof plan->work);
+    if (rank == 0) memcpy(plan->work, t->ops.work, sizeof plan->work);
     return true;
+}
+
+static bool plan_rank(Plan *plan, const PlanModel *model, const Settings *settings, int rank,
+                      const PlanOptions *options, Error *error) {
+    Trainer trainer = {0};
+    Comm world = comm_pretend(rank, options->ranks);
+    Arena arena = {0};
+    bool good = trainer_open_plan(&trainer, settings, &world, &model->architecture, &model->parameters, error);
+    if (good) {
+        trainer.ops.machine = plan_machine_for(&options->machine, settings->policy.dtypes.compute);
+        good = run_rank(plan, &trainer, rank, options, &arena, error);
+    }
+    trainer_close(&trainer);
+    arena_close(&arena);
+    plan->ranks_planned++;
+    return good;
 }
 
 bool plan_make(Plan *plan, const Settings *settings, const PlanOptions *options, Error *error) {
     const PolicyOptions *policy = &settings->policy;
     PlanModel model;
-    Trainer trainer = {0};
-    Comm world = comm_pretend(options->rank, options->ranks);
-    Arena arena = {0};
     *plan = (Plan){.samples = settings->grpo.num_prompts_per_step * settings->grpo.num_generations_per_prompt};
     plan->updates = plan->samples / policy->train_global_batch_size;
     if (settings->algorithm != ALGORITHM_GRPO)
         return error_set(error, "%s: a plan of supervised fine-tuning is not made yet; expected a recipe of GRPO",
                          settings->recipe_path);
-    bool good = plan_lengths(&plan->prompt_tokens, &plan->answer_tokens, settings, options, error) &&
-                plan_model_open(&model, policy->model_name, policy->hf_config_overrides, error);
-    if (!good) return false;
+    if (!plan_lengths(&plan->prompt_tokens, &plan->answer_tokens, settings, options, error) ||
+        !plan_model_open(&model, policy->model_name, policy->hf_config_overrides, error))
+        return false;
     Settings planned = *settings; // every answer reaches its limit there
     planned.generation.max_new_tokens = planned.val_generation.max_new_tokens = plan->answer_tokens;
     plan->parameters = model.parameters.total;
     plan->step_tokens = plan->samples * (plan->prompt_tokens + plan->answer_tokens);
-    good = trainer_open_plan(&trainer, &planned, &world, &model.architecture, &model.parameters, error);
-    if (good) {
-        trainer.ops.machine = plan_machine_for(&options->machine, policy->dtypes.compute);
-        good = run_steps(plan, &trainer, options, &arena, error);
+    PlanOptions memory = *options;
+    memory.memory_only = true;
+    bool good = true;
+    int64_t tensor = 1;
+    for (int rank = 0; good && rank < options->ranks; rank++) {
+        bool skipped = options->ranks > PLAN_ALL_RANKS && rank >= tensor && rank < options->ranks - tensor;
+        if (!skipped) good = plan_rank(plan, &model, &planned, rank, rank ? &memory : options, error);
     }
-    trainer_close(&trainer);
     plan_model_close(&model);
-    arena_close(&arena);
     return good;
 }

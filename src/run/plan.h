@@ -11,7 +11,7 @@
 enum { PLAN_MOST_RANKS = 1 }; // a step is not divided among ranks yet
 
 typedef struct PlanOptions {
-    int rank, ranks;
+    int ranks;
     int64_t prompt_tokens, answer_tokens; // of every sample; 0: as long as the recipe allows (plan_lengths)
     PlanMachine machine;                  // name NULL: no times
     bool memory_only;                     // answers are not decoded and one update is enough: the same memory, sooner
@@ -22,17 +22,30 @@ typedef struct PlanOptions {
 // without a given answer it is as long as possible. Refuses what does not fit.
 bool plan_lengths(int64_t *prompt, int64_t *answer, const Settings *settings, const PlanOptions *options, Error *error);
 
+// Bytes that a rank hands to others, and calls (comm/comm.h).
+typedef struct PlanWire {
+    uint64_t bytes[COMM_CALL_COUNT];
+    int64_t calls[COMM_CALL_COUNT];
+    double seconds; // at the best that the link gives
+} PlanWire;
+
 typedef struct Plan {
     int64_t parameters, prompt_tokens, answer_tokens, samples, updates;
-    LedgerPeak peak;                      // of a step, what was alive together
-    LedgerPeak update_peak;               // of forward, backward and optimizer
-    MemoryPhase peak_phase, update_phase; // when
-    LedgerPeak by_phase[PHASE_COUNT];     // load: of the opening; validate: of a validation
-    OpsWork work[PHASE_COUNT];            // of a step; load: 0
-    int64_t step_tokens;                  // of all samples of a step
+    int64_t step_tokens; // of all samples of a step
+    // What was alive together: of a step, and of its update (forward, backward, optimizer); when, and on which rank.
+    LedgerPeak peak, update_peak;
+    MemoryPhase peak_phase, update_phase;
+    int peak_rank, update_rank, ranks_planned;
+    LedgerPeak
+        by_phase[PHASE_COUNT]; // of the rank that needs most then; load: of the opening; validate: of a validation
+    OpsWork work[PHASE_COUNT]; // of a step of rank 0, which is never idle; load: 0
+    PlanWire wire;             // likewise
 } Plan;
 
-// Plans the step of a recipe: one to warm up, then the one that counts. The peaks are those of the second.
+// Plans the step of a recipe: one to warm up, then the one that counts. The peaks are those of the second, the largest over all
+// ranks; where there are more than PLAN_ALL_RANKS, over the first and the last of each tensor-parallel place, between which
+// nothing differs but who is idle in the end.
+enum { PLAN_ALL_RANKS = 64 };
 bool plan_make(Plan *plan, const Settings *settings, const PlanOptions *options, Error *error);
 
 // One step of an opened plan trainer, whose P prompts have prompt_tokens[P] tokens: what plan_make repeats. For tests.

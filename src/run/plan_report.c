@@ -43,7 +43,8 @@ static bool has_phase(const Plan *plan, int phase) {
 }
 
 static void put_memory(StrBuf *out, const Plan *plan) {
-    strbuf_format(out, "\nMemory of a rank in MiB, what was alive at the peak of each phase\n%*s", LABEL, "");
+    strbuf_format(out, "\nMemory of the rank that needs most in MiB: what was alive at the peak of each phase\n%*s",
+                  LABEL, "");
     for (int phase = 0; phase < PHASE_COUNT; phase++)
         if (has_phase(plan, phase)) strbuf_format(out, "%*s", COLUMN, ledger_phase_name((MemoryPhase)phase));
     for (int tag = 0; tag < MEMORY_TAG_COUNT; tag++) {
@@ -63,6 +64,20 @@ static void put_memory(StrBuf *out, const Plan *plan) {
                   (double)plan->update_peak.total / MIB, ledger_phase_name(plan->update_phase));
 }
 
+static void put_wire(StrBuf *out, const PlanWire *wire, bool timed) {
+    static const char *const names[COMM_CALL_COUNT] = {"all-gather", "all-to-all", "broadcast"};
+    uint64_t sum = 0;
+    for (int call = 0; call < COMM_CALL_COUNT; call++) sum += wire->bytes[call];
+    if (!sum) return;
+    strbuf_format(out, "%-*s%14s%14.1f", LABEL, "sent", "", (double)sum * 1e-9);
+    if (timed) strbuf_format(out, "%14.3f", wire->seconds);
+    for (int call = 0; call < COMM_CALL_COUNT; call++)
+        if (wire->bytes[call])
+            strbuf_format(out, "  %s %.1f in %lld calls", names[call], (double)wire->bytes[call] * 1e-9,
+                          (long long)wire->calls[call]);
+    strbuf_putc(out, '\n');
+}
+
 static void put_work_row(StrBuf *out, const char *name, const OpsWork *work, bool timed) {
     strbuf_format(out, "%-*s%14.3f%14.1f", LABEL, name, (double)work->flops * 1e-12, (double)work->bytes * 1e-9);
     if (timed) strbuf_format(out, "%14.3f", work->seconds);
@@ -80,6 +95,7 @@ static void put_work(StrBuf *out, const Plan *plan, const PlanMachine *machine) 
         sum.flops += work->flops, sum.bytes += work->bytes, sum.seconds += work->seconds;
     }
     put_work_row(out, "a step", &sum, timed);
+    put_wire(out, &plan->wire, timed);
     if (plan->work[PHASE_VALIDATE].bytes) put_work_row(out, "a validation", &plan->work[PHASE_VALIDATE], timed);
     if (!timed) return;
     strbuf_format(
@@ -89,9 +105,10 @@ static void put_work(StrBuf *out, const Plan *plan, const PlanMachine *machine) 
         "ranks.\n",
         machine->name, machine->flops[0] * 1e-12, machine->flops[1] * 1e-12, machine->bytes * 1e-9,
         machine->link * 1e-9);
-    if (sum.seconds > 0)
-        strbuf_format(out, "%.0f tokens of the step a second and rank at best\n",
-                      (double)plan->step_tokens / sum.seconds);
+    double sent = plan->wire.seconds, least = sum.seconds > sent ? sum.seconds : sent, all = sum.seconds + sent;
+    strbuf_format(out, "A step takes %.3f s where ranks send while they compute", least);
+    strbuf_format(out, ", %.3f s where they do not: %.0f to %.0f tokens/s\n", all, (double)plan->step_tokens / all,
+                  (double)plan->step_tokens / least);
 }
 
 void plan_report_one(StrBuf *out, const PlanArm *arm, const PlanOptions *options) {
@@ -196,5 +213,10 @@ json_t *plan_report_json(const PlanArm *arm, const PlanOptions *options) {
         peak_json(&p->update_peak), "peak_by_phase", phases, "work", work);
     CHECK(object, "plan of %s", policy->model_name);
     if (options->machine.name) json_object_set_new(object, "machine", json_string(options->machine.name));
+    if (options->ranks > 1 && !options->memory_only)
+        json_object_set_new(object, "bytes_sent",
+                            json_pack("{s:I, s:I, s:I}", "all_gather", (json_int_t)p->wire.bytes[COMM_ALL_GATHER],
+                                      "all_to_all", (json_int_t)p->wire.bytes[COMM_ALL_TO_ALL], "broadcast",
+                                      (json_int_t)p->wire.bytes[COMM_BROADCAST]));
     return object;
 }

@@ -115,6 +115,7 @@ static void sequences_of(UpdateResult *result, HeadPass *pass) {
 // Loss and gradients of the log-probs of rows first..first+count-1, which begin in sequence *sequence.
 static void chunk_loss(UpdateResult *result, HeadPass *pass, int64_t first, int64_t count, int64_t *sequence) {
     Columns *columns = &pass->columns;
+    if (!ops_runs(pass->walk->ops)) return; // there are no log-probs
     if (pass->options->nll) {
         loss_nll(&result->metrics.loss, columns->dcurrent + first, columns->current + first, columns->mask + first,
                  count, pass->counts.valid_toks);
