@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "run/grpo.h"
 #include "run/step_log.h"
-#include "support/toy_model.h"
+#include "support/run_setup.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -16,10 +16,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-static Arena arena;
-static Error error;
-static char folder[64];
 
 static const char recipe[] =
     "grpo: {num_prompts_per_step: 4, num_generations_per_prompt: 8, max_num_steps: 2, max_num_epochs: 100, val_period: "
@@ -35,61 +31,9 @@ static const char recipe[] =
     "  train: {dataset_name: arithmetic, left: [0, 4], right: [0, 4], split_validation_size: 5}\n"
     "  default: {env_name: last_integer}\n";
 
-static const char *path(const char *name) {
-    return arena_format(&arena, "%s/%s", folder, name);
-}
-
-static void require(bool good) {
-    if (!good) fail_msg("%s", error.text);
-}
-
-// The recipe with up to six overrides (closed by NULL), its run in folder/run.
-static Settings *settings(char *const *overrides) {
-    char *all[9] = {arena_format(&arena, "policy.model_name=%s", path("model")),
-                    arena_format(&arena, "logger.log_dir=%s", path("run/logs")),
-                    arena_format(&arena, "checkpointing.checkpoint_dir=%s", path("run"))};
-    int count = 3;
-    while (*overrides) all[count++] = *overrides++;
-    Settings *settings;
-    require(settings_load(&settings, &arena, path("recipe.yaml"), count, all, &error));
-    return settings;
-}
-#define SETTINGS(...) settings((char *[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
-
 static int setup(void **state) {
     (void)state;
-    log_set_level(LOG_QUIET);
-    snprintf(folder, sizeof folder, "/tmp/whet-run-%d", (int)getpid());
-    return toy_model_write(path("model"), MODEL_LLAMA, 1, &error) &&
-                   file_write(path("recipe.yaml"), recipe, strlen(recipe), &error)
-               ? 0
-               : -1;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    file_remove_tree(folder, &error);
-    arena_close(&arena);
-    return 0;
-}
-
-// The objects of a JSONL file as an array.
-static json_t *read_lines(const char *name) {
-    char *text;
-    require(file_read(&text, NULL, &arena, path(name), &error));
-    json_t *lines = json_array();
-    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
-        json_t *value = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
-        assert_non_null(value);
-        json_array_append_new(lines, value);
-    }
-    return lines;
-}
-
-static double number(const json_t *object, const char *name) {
-    const json_t *value = json_object_get(object, name);
-    if (!json_is_number(value)) fail_msg("%s is no number", name);
-    return json_number_value(value);
+    return run_setup_open("run", recipe);
 }
 
 // ---- questions
@@ -100,8 +44,8 @@ typedef struct Asked {
 } Asked;
 
 static void open_task(Asked *asked, const Settings *settings) {
-    require(loaded_model_open(&asked->model, settings->policy.model_name, NULL, NULL, NULL, &error) &&
-            task_open(&asked->task, settings, &asked->model, true, &error));
+    run_require(loaded_model_open(&asked->model, settings->policy.model_name, NULL, NULL, NULL, &run_error) &&
+                task_open(&asked->task, settings, &asked->model, true, &run_error));
 }
 
 static void close_task(Asked *asked) {
@@ -111,8 +55,8 @@ static void close_task(Asked *asked) {
 
 static const EngineRequest *ask(const Asked *asked, int64_t step) {
     EngineRequest *requests;
-    require(
-        task_train_requests(&asked->task, &requests, (step - 1) * asked->task.prompts_per_batch, 0, 8, &arena, &error));
+    run_require(task_train_requests(&asked->task, &requests, (step - 1) * asked->task.prompts_per_batch, 0, 8,
+                                    &run_arena, &run_error));
     return requests;
 }
 
@@ -120,7 +64,7 @@ static void test_epochs(void **state) {
     (void)state;
     for (int shuffle = 0; shuffle < 2; shuffle++) {
         Asked asked, resumed;
-        const Settings *s = SETTINGS(shuffle ? "data.shuffle=true" : "data.shuffle=false");
+        const Settings *s = RUN_SETTINGS("run", shuffle ? "data.shuffle=true" : "data.shuffle=false");
         open_task(&asked, s);
         assert_int_equal(asked.task.train_count, 20);
         assert_int_equal(asked.task.prompts_per_batch, 4);
@@ -157,36 +101,37 @@ static void test_epochs(void **state) {
 static void test_batches_go_on_over_epochs(void **state) {
     (void)state;
     Asked asked;
-    open_task(&asked, SETTINGS("grpo.num_prompts_per_step=6", "policy.train_global_batch_size=48"));
+    open_task(&asked, RUN_SETTINGS("run", "grpo.num_prompts_per_step=6", "policy.train_global_batch_size=48"));
     int times[3][20] = {{0}};
     for (int i = 0; i < 60; i++) times[i / 20][ask(&asked, i / 6 + 1)[i % 6].question]++;
     for (int i = 0; i < 60; i++) assert_int_equal(times[i / 20][i % 20], 1);
     EngineRequest *requests;
-    require(task_train_requests(&asked.task, &requests, 6, 12, 8, &arena, &error)); // of a step's third rollout
+    run_require(
+        task_train_requests(&asked.task, &requests, 6, 12, 8, &run_arena, &run_error)); // of a step's third rollout
     assert_int_equal(requests[5].prompt, 17);
     assert_int_equal(requests[5].question, ask(&asked, 2)[5].question);
     close_task(&asked);
     Asked none;
-    const Settings *s = SETTINGS("grpo.num_prompts_per_step=24", "policy.train_global_batch_size=192");
-    require(loaded_model_open(&none.model, s->policy.model_name, NULL, NULL, NULL, &error));
-    assert_false(task_open(&none.task, s, &none.model, true, &error));
-    assert_non_null(strstr(error.text, "grpo.num_prompts_per_step: 24, but data.train has only 20 questions"));
+    const Settings *s = RUN_SETTINGS("run", "grpo.num_prompts_per_step=24", "policy.train_global_batch_size=192");
+    run_require(loaded_model_open(&none.model, s->policy.model_name, NULL, NULL, NULL, &run_error));
+    assert_false(task_open(&none.task, s, &none.model, true, &run_error));
+    assert_non_null(strstr(run_error.text, "grpo.num_prompts_per_step: 24, but data.train has only 20 questions"));
     close_task(&none);
 }
 
 static void test_held_out_questions(void **state) {
     (void)state;
     Asked asked;
-    open_task(&asked, SETTINGS());
+    open_task(&asked, RUN_SETTINGS("run"));
     EngineRequest *held_out;
-    require(task_validation_requests(&asked.task, &held_out, 2, 3, 1, &arena, &error));
+    run_require(task_validation_requests(&asked.task, &held_out, 2, 3, 1, &run_arena, &run_error));
     for (int i = 0; i < 3; i++) {
         assert_int_equal(held_out[i].prompt, 2 + i); // the coordinate of its random numbers, whatever the batch
-        const char *question = task_question(&asked.task, true, held_out[i].question, &arena);
+        const char *question = task_question(&asked.task, true, held_out[i].question, &run_arena);
         for (int64_t step = 1; step <= 5; step++)
             for (int p = 0; p < 4; p++)
                 assert_string_not_equal(question,
-                                        task_question(&asked.task, false, ask(&asked, step)[p].question, &arena));
+                                        task_question(&asked.task, false, ask(&asked, step)[p].question, &run_arena));
     }
     close_task(&asked);
 }
@@ -195,7 +140,7 @@ static void test_held_out_questions(void **state) {
 static void test_long_prompts_are_left_out(void **state) {
     (void)state;
     Asked asked;
-    open_task(&asked, SETTINGS("data.max_input_seq_length=12"));
+    open_task(&asked, RUN_SETTINGS("run", "data.max_input_seq_length=12"));
     const EngineRequest *requests = ask(&asked, 1);
     int32_t question[8], length[8];
     FinishReason finish[8] = {0};
@@ -205,11 +150,11 @@ static void test_long_prompts_are_left_out(void **state) {
         question[b] = requests[b / 2].question, length[b] = 4, text[b] = "7";
     }
     Samples samples = {.count = 8, .question = question, .prompt_length = length, .finish = finish, .text = text};
-    require(task_reward(&asked.task, &samples, false, 1, &arena, &error));
+    run_require(task_reward(&asked.task, &samples, false, 1, &run_arena, &run_error));
     for (int b = 0; b < 8; b++) assert_true(samples.valid[b] == 0 && samples.reward[b] == 0);
     close_task(&asked);
-    open_task(&asked, SETTINGS());
-    require(task_reward(&asked.task, &samples, false, 1, &arena, &error));
+    open_task(&asked, RUN_SETTINGS("run"));
+    run_require(task_reward(&asked.task, &samples, false, 1, &run_arena, &run_error));
     for (int b = 0; b < 8; b++) assert_true(samples.valid[b] == 1);
     close_task(&asked);
 }
@@ -263,11 +208,11 @@ static void fill_step(Step *step) {
                                               .rollout = {.answer_tokens = 10},
                                               .generation_seconds = 0.5},
                                 .times = {.total = 2, .training = 1}};
-    step->settings.logger.log_dir = path("metrics");
+    step->settings.logger.log_dir = run_path("metrics");
     step->settings.loss_fn = loss_options_default();
     step->trainer.settings = &step->settings;
-    require(file_make_folders(step->settings.logger.log_dir, &error));
-    require(step_log_resume(step->settings.logger.log_dir, 0, &error));
+    run_require(file_make_folders(step->settings.logger.log_dir, &run_error));
+    run_require(step_log_resume(step->settings.logger.log_dir, 0, &run_error));
 }
 
 static void test_metrics(void **state) {
@@ -276,10 +221,10 @@ static void test_metrics(void **state) {
     fill_step(&step);
     step.report.update.metrics.loss = NAN;
     step.report.update.metrics.is_oob_ratio = 0.125;
-    require(step_log_write(&step.report, &step.trainer, 1e30, &error));
+    run_require(step_log_write(&step.report, &step.trainer, 1e30, &run_error));
     step.settings.loss_fn.truncated_importance_sampling_type = "tis";
-    require(step_log_write(&step.report, &step.trainer, 0, &error));
-    json_t *lines = read_lines("metrics/metrics.jsonl"), *line = json_array_get(lines, 0);
+    run_require(step_log_write(&step.report, &step.trainer, 0, &run_error));
+    json_t *lines = run_lines("metrics/metrics.jsonl"), *line = json_array_get(lines, 0);
     assert_int_equal(json_array_size(lines), 2);
     static const struct {
         const char *name;
@@ -312,8 +257,8 @@ static void test_metrics(void **state) {
                  {"performance/samples_per_sec", 2},
                  {"memory/peak_memory_allocated_mb", 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        if (fabs(number(line, cases[i].name) - cases[i].value) > 1e-12)
-            fail_msg("%s is %g, not %g", cases[i].name, number(line, cases[i].name), cases[i].value);
+        if (fabs(run_number(line, cases[i].name) - cases[i].value) > 1e-12)
+            fail_msg("%s is %g, not %g", cases[i].name, run_number(line, cases[i].name), cases[i].value);
     static const char *const others[] = {"train/grad_norm",
                                          "train/kl_penalty",
                                          "train/probs_ratio",
@@ -332,11 +277,11 @@ static void test_metrics(void **state) {
                                          "timing/train/generation",
                                          "timing/train/policy_training",
                                          "timing/train/policy_and_reference_logprobs"};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) number(line, others[i]);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) run_number(line, others[i]);
     assert_string_equal(json_string_value(json_object_get(line, "train/loss")), "nan");
     assert_null(json_object_get(line, "timing/train/checkpointing")); // it has not happened yet
     assert_null(json_object_get(line, "train/is_oob_ratio"));         // without a truncation there is no window
-    assert_true(number(json_array_get(lines, 1), "train/is_oob_ratio") == 0.125);
+    assert_true(run_number(json_array_get(lines, 1), "train/is_oob_ratio") == 0.125);
     json_decref(lines);
 }
 
@@ -345,36 +290,37 @@ static void test_metric_for_checkpoints(void **state) {
     Step step;
     fill_step(&step);
     double value;
-    assert_true(step_log_metric(&value, "train:reward", &step.report, &step.trainer, &error));
+    assert_true(step_log_metric(&value, "train:reward", &step.report, &step.trainer, &run_error));
     assert_true(value == 0.25);
-    assert_true(step_log_metric(&value, "train:advantages/max", &step.report, &step.trainer, &error));
+    assert_true(step_log_metric(&value, "train:advantages/max", &step.report, &step.trainer, &run_error));
     assert_true(value == 1);
-    assert_true(step_log_metric(&value, "val:accuracy", &step.report, &step.trainer, &error));
+    assert_true(step_log_metric(&value, "val:accuracy", &step.report, &step.trainer, &run_error));
     assert_true(isnan(value));
     step.report.validation = (Validation){.done = true, .accuracy = 0.75};
-    assert_true(step_log_metric(&value, "val:accuracy", &step.report, &step.trainer, &error));
+    assert_true(step_log_metric(&value, "val:accuracy", &step.report, &step.trainer, &run_error));
     assert_true(value == 0.75);
     // Before the first step only the name can be checked.
     const Samples none = {0};
     const StepReport empty = {.samples = &none};
-    assert_true(step_log_metric(&value, "train:loss", &empty, &step.trainer, &error));
-    assert_false(step_log_metric(&value, "val:acuracy", &empty, &step.trainer, &error));
-    assert_non_null(strstr(error.text, "checkpointing.metric_name: a step has no metric 'val:acuracy'; did you mean "
-                                       "val:accuracy?"));
-    assert_false(step_log_metric(&value, "train:rewards", &empty, &step.trainer, &error));
-    assert_non_null(strstr(error.text, "did you mean train:reward?"));
-    assert_false(step_log_metric(&value, "train:total_step_time", &empty, &step.trainer, &error)); // a timing
+    assert_true(step_log_metric(&value, "train:loss", &empty, &step.trainer, &run_error));
+    assert_false(step_log_metric(&value, "val:acuracy", &empty, &step.trainer, &run_error));
+    assert_non_null(strstr(run_error.text,
+                           "checkpointing.metric_name: a step has no metric 'val:acuracy'; did you mean "
+                           "val:accuracy?"));
+    assert_false(step_log_metric(&value, "train:rewards", &empty, &step.trainer, &run_error));
+    assert_non_null(strstr(run_error.text, "did you mean train:reward?"));
+    assert_false(step_log_metric(&value, "train:total_step_time", &empty, &step.trainer, &run_error)); // a timing
 }
 
 // ---- logs that go on
 
 static void put_file(const char *name, const char *text) {
-    require(file_write(path(name), text, strlen(text), &error));
+    run_require(file_write(run_path(name), text, strlen(text), &run_error));
 }
 
 static void expect_file(const char *name, const char *expected) {
     char *text;
-    require(file_read(&text, NULL, &arena, path(name), &error));
+    run_require(file_read(&text, NULL, &run_arena, run_path(name), &run_error));
     assert_string_equal(text, expected);
 }
 
@@ -382,41 +328,33 @@ static void test_resumed_log(void **state) {
     (void)state;
     static const char lines[] = "{\"step\":0,\"validation/accuracy\":0.5}\n{\"step\":1}\n{\"step\":2}\n"
                                 "{\"step\":2,\"validation/accuracy\":1.0}\n{\"step\":3}\n{\"step\":4,\"tr";
-    require(file_make_folders(path("log"), &error));
-    require(step_log_resume(path("log"), 2, &error)); // nothing there
+    run_require(file_make_folders(run_path("log"), &run_error));
+    run_require(step_log_resume(run_path("log"), 2, &run_error)); // nothing there
     put_file("log/metrics.jsonl", lines);
-    require(step_log_resume(path("log"), 9, &error));
-    char *whole = arena_string(&arena, lines);
+    run_require(step_log_resume(run_path("log"), 9, &run_error));
+    char *whole = arena_string(&run_arena, lines);
     *strrchr(whole, '{') = 0; // the unfinished line is gone
     expect_file("log/metrics.jsonl", whole);
-    require(step_log_resume(path("log"), 2, &error));
+    run_require(step_log_resume(run_path("log"), 2, &run_error));
     *strstr(whole, "{\"step\":3}") = 0;
     expect_file("log/metrics.jsonl", whole);
-    require(step_log_resume(path("log"), 0, &error));
+    run_require(step_log_resume(run_path("log"), 0, &run_error));
     expect_file("log/metrics.jsonl.1", whole);
-    assert_false(file_exists(path("log/metrics.jsonl")));
-    require(step_log_resume(path("log"), 0, &error));
+    assert_false(file_exists(run_path("log/metrics.jsonl")));
+    run_require(step_log_resume(run_path("log"), 0, &run_error));
     expect_file("log/metrics.jsonl.1", whole);
 }
 
 // ---- a run
 
-static const char *train(const Settings *s) {
-    Trainer trainer;
-    bool good = trainer_open(&trainer, s, &error) && grpo_train(&trainer, &error);
-    trainer_close(&trainer);
-    return good ? NULL : error.text;
-}
-
 static void test_overlong_filtering(void **state) {
     (void)state;
     int64_t cut = 0, whole = 0;
     double tokens = 0;
-    const char *failure = train(SETTINGS("grpo.overlong_filtering=true"));
-    if (failure) fail_msg("%s", failure);
-    json_t *metrics = read_lines("run/logs/metrics.jsonl"), *info, *sample;
+    run_require(RUN("run", "grpo.overlong_filtering=true"));
+    json_t *metrics = run_lines("run/logs/metrics.jsonl"), *info, *sample;
     for (int step = 1; step <= 2; step++) {
-        json_t *samples = read_lines(arena_format(&arena, "run/logs/train_data_step%d.jsonl", step));
+        json_t *samples = run_lines(arena_format(&run_arena, "run/logs/train_data_step%d.jsonl", step));
         double filtered = 0, reward = 0, valid = 0;
         size_t index;
         assert_int_equal(json_array_size(samples), 32);
@@ -427,23 +365,24 @@ static void test_overlong_filtering(void **state) {
             for (size_t t = 0; t < length; t++) answer += json_integer_value(json_array_get(mask, t)) != 0;
             bool stopped = json_integer_value(json_array_get(ids, length - 1)) == 257;
             assert_true(stopped || answer == 16);
-            assert_true(number(sample, "sample_loss_mask") == (stopped ? 1 : 0));
+            assert_true(run_number(sample, "sample_loss_mask") == (stopped ? 1 : 0));
             whole += stopped, cut += !stopped, filtered += !stopped;
             valid += stopped ? (double)answer : 0;
-            reward += number(sample, "rewards");
+            reward += run_number(sample, "rewards");
         }
         const json_t *line = json_array_get(metrics, (size_t)step - 1);
-        assert_true(number(line, "train/num_mask_sample_filtered") == filtered);
-        assert_true(fabs(number(line, "train/reward") - reward / 32) < 1e-12); // of all samples
-        assert_true(number(line, "train/global_valid_toks") == valid / 2);     // mean of the step's two updates
-        assert_true(number(line, "train/global_valid_seqs") == (32 - filtered) / 2);
-        assert_true(number(line, "train/max_abs_logprob_error") == 0);
+        assert_true(run_number(line, "train/num_mask_sample_filtered") == filtered);
+        assert_true(fabs(run_number(line, "train/reward") - reward / 32) < 1e-12); // of all samples
+        assert_true(run_number(line, "train/global_valid_toks") == valid / 2);     // mean of the step's two updates
+        assert_true(run_number(line, "train/global_valid_seqs") == (32 - filtered) / 2);
+        assert_true(run_number(line, "train/max_abs_logprob_error") == 0);
         tokens += valid;
-        require(jsonio_read(&info, path(arena_format(&arena, "run/step_%d/training_info.json", step)), &error));
-        assert_true(number(info, "total_valid_tokens") == tokens);
-        assert_true(number(info, "consumed_samples") == 32 * step);
-        assert_true(number(info, "total_steps") == step);
-        assert_true(number(info, "train:advantages/max") == number(line, "train/advantages/max"));
+        run_require(
+            jsonio_read(&info, run_path(arena_format(&run_arena, "run/step_%d/training_info.json", step)), &run_error));
+        assert_true(run_number(info, "total_valid_tokens") == tokens);
+        assert_true(run_number(info, "consumed_samples") == 32 * step);
+        assert_true(run_number(info, "total_steps") == step);
+        assert_true(run_number(info, "train:advantages/max") == run_number(line, "train/advantages/max"));
         json_decref(info);
         json_decref(samples);
     }
@@ -453,9 +392,8 @@ static void test_overlong_filtering(void **state) {
 
 static void test_unknown_metric_is_refused_before_the_first_step(void **state) {
     (void)state;
-    const char *failure = train(SETTINGS("checkpointing.metric_name=val:reward", "logger.log_dir=/nowhere/at/all"));
-    assert_non_null(failure);
-    assert_non_null(strstr(failure, "checkpointing.metric_name: a step has no metric 'val:reward'"));
+    assert_false(RUN("run", "checkpointing.metric_name=val:reward", "logger.log_dir=/nowhere/at/all"));
+    assert_non_null(strstr(run_error.text, "checkpointing.metric_name: a step has no metric 'val:reward'"));
 }
 
 // Seats and pages for the 32 answers of a step, not for whet.max_sequences.
@@ -464,7 +402,8 @@ static void test_engine_is_no_larger_than_a_step(void **state) {
     int64_t pages[2];
     for (int i = 0; i < 2; i++) {
         Trainer trainer;
-        require(trainer_open(&trainer, SETTINGS(i ? "whet.max_sequences=32" : "whet.max_sequences=500"), &error));
+        run_require(trainer_open(&trainer, RUN_SETTINGS("run", i ? "whet.max_sequences=32" : "whet.max_sequences=500"),
+                                 &run_error));
         pages[i] = engine_counts(trainer.engine).pages;
         trainer_close(&trainer);
     }
@@ -485,5 +424,5 @@ int main(void) {
         cmocka_unit_test(test_unknown_metric_is_refused_before_the_first_step),
         cmocka_unit_test(test_engine_is_no_larger_than_a_step),
     };
-    return cmocka_run_group_tests_name("run", tests, setup, teardown);
+    return cmocka_run_group_tests_name("run", tests, setup, run_setup_close);
 }

@@ -5,7 +5,7 @@
 #include "run/environment.h"
 #include "run/grpo.h"
 #include "run/memory_log.h"
-#include "support/toy_model.h"
+#include "support/run_setup.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -15,10 +15,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-static Arena arena;
-static Error error;
-static char folder[64];
 
 static const char recipe[] =
     "grpo: {num_prompts_per_step: 2, num_generations_per_prompt: 4, max_num_steps: 2, max_num_epochs: 100, val_period: "
@@ -33,48 +29,28 @@ static const char recipe[] =
     "  train: {dataset_name: arithmetic, left: [0, 4], right: [0, 4], split_validation_size: 5}\n"
     "  default: {env_name: last_integer}\n";
 
-static const char *path(const char *name) {
-    return arena_format(&arena, "%s/%s", folder, name);
-}
-
-static void require(bool good) {
-    if (!good) fail_msg("%s", error.text);
-}
-
 static int setup(void **state) {
     (void)state;
-    log_set_level(LOG_QUIET);
-    snprintf(folder, sizeof folder, "/tmp/whet-run-files-%d", (int)getpid());
-    return toy_model_write(path("model"), MODEL_LLAMA, 1, &error) &&
-                   file_write(path("recipe.yaml"), recipe, strlen(recipe), &error)
-               ? 0
-               : -1;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    file_remove_tree(folder, &error);
-    arena_close(&arena);
-    return 0;
+    return run_setup_open("run-files", recipe);
 }
 
 // A run of `steps` steps in folder/name, with one more override.
 static void train(const char *name, int steps, const char *override) {
-    char *all[] = {arena_format(&arena, "policy.model_name=%s", path("model")),
-                   arena_format(&arena, "logger.log_dir=%s", path(name)),
-                   arena_format(&arena, "checkpointing.checkpoint_dir=%s", path(name)),
-                   arena_format(&arena, "grpo.max_num_steps=%d", steps), arena_string(&arena, override)};
+    char *all[] = {arena_format(&run_arena, "policy.model_name=%s", run_path("model")),
+                   arena_format(&run_arena, "logger.log_dir=%s", run_path(name)),
+                   arena_format(&run_arena, "checkpointing.checkpoint_dir=%s", run_path(name)),
+                   arena_format(&run_arena, "grpo.max_num_steps=%d", steps), arena_string(&run_arena, override)};
     Settings *settings;
     Trainer trainer;
-    require(settings_load(&settings, &arena, path("recipe.yaml"), 5, all, &error) &&
-            trainer_open(&trainer, settings, &error) && file_make_folders(path(name), &error) &&
-            environment_write(&trainer, &error) && grpo_train(&trainer, &error));
+    run_require(settings_load(&settings, &run_arena, run_path("recipe.yaml"), 5, all, &run_error) &&
+                trainer_open(&trainer, settings, &run_error) && file_make_folders(run_path(name), &run_error) &&
+                environment_write(&trainer, &run_error) && grpo_train(&trainer, &run_error));
     trainer_close(&trainer);
 }
 
 static json_t *json_of(const char *name) {
     json_t *value;
-    require(jsonio_read(&value, path(name), &error));
+    run_require(jsonio_read(&value, run_path(name), &run_error));
     return value;
 }
 
@@ -111,10 +87,11 @@ static void test_every_peak_is_told(void **state) {
     ledger_give(&ledger, MEMORY_LOGITS, 1 << 20);
     ledger_enter(&ledger, PHASE_FORWARD);
     ledger_take(&ledger, MEMORY_ACTIVATION, 3 << 20);
-    require(file_make_folders(path("ledger"), &error) && memory_log_resume(path("ledger"), 0, &error));
+    run_require(file_make_folders(run_path("ledger"), &run_error) &&
+                memory_log_resume(run_path("ledger"), 0, &run_error));
     const Ledger other = {0};
     const MemorySeen seen[] = {memory_log_seen(&other), memory_log_seen(&ledger)};
-    require(memory_log_write(seen, 2, 1, path("ledger"), &error));
+    run_require(memory_log_write(seen, 2, 1, run_path("ledger"), &run_error));
     json_t *entries = json_of("ledger/memory.json"), *entry = json_array_get(entries, 1);
     assert_int_equal(json_array_size(entries), 2);
     assert_int_equal(integer(entry, "step"), 1);
@@ -140,32 +117,33 @@ static void test_entries_follow_a_resume(void **state) {
     (void)state;
     const Ledger ledger = {0};
     const MemorySeen seen = memory_log_seen(&ledger);
-    const char *log = path("entries");
-    require(file_make_folders(log, &error) && memory_log_resume(log, 5, &error)); // nothing there
+    const char *log = run_path("entries");
+    run_require(file_make_folders(log, &run_error) && memory_log_resume(log, 5, &run_error)); // nothing there
     for (int step = 1; step <= 4; step++) {
-        require(memory_log_write(&seen, 1, step, log, &error));
+        run_require(memory_log_write(&seen, 1, step, log, &run_error));
         expect_steps("entries/memory.json", step == 1   ? "[1]"
                                             : step == 2 ? "[1,2]"
                                             : step == 3 ? "[1,2,3]"
                                                         : "[1,2,3,4]");
     }
-    require(memory_log_resume(log, 2, &error));
+    run_require(memory_log_resume(log, 2, &run_error));
     expect_steps("entries/memory.json", "[1,2]");
-    require(memory_log_write(&seen, 1, 3, log, &error));
+    run_require(memory_log_write(&seen, 1, 3, log, &run_error));
     expect_steps("entries/memory.json", "[1,2,3]");
     // Cut short anywhere, as by a kill: what is whole stays.
     char *whole;
     size_t size;
-    require(file_read(&whole, &size, &arena, path("entries/memory.json"), &error));
+    run_require(file_read(&whole, &size, &run_arena, run_path("entries/memory.json"), &run_error));
     for (size_t cut = (size_t)(strstr(whole, "{\"step\":3") - whole); cut < size; cut += 7) {
-        require(file_write(path("entries/memory.json"), whole, cut, &error) && memory_log_resume(log, 3, &error));
+        run_require(file_write(run_path("entries/memory.json"), whole, cut, &run_error) &&
+                    memory_log_resume(log, 3, &run_error));
         bool kept = cut >= size - 3; // the last entry's brace is there
         expect_steps("entries/memory.json", kept ? "[1,2,3]" : "[1,2]");
-        require(memory_log_write(&seen, 1, 4, log, &error));
+        run_require(memory_log_write(&seen, 1, 4, log, &run_error));
         expect_steps("entries/memory.json", kept ? "[1,2,3,4]" : "[1,2,4]");
     }
-    require(memory_log_resume(log, 0, &error));
-    assert_false(file_exists(path("entries/memory.json")));
+    run_require(memory_log_resume(log, 0, &run_error));
+    assert_false(file_exists(run_path("entries/memory.json")));
 }
 
 // The account of a run: as in metrics.jsonl, and training holds no weights of the rollout.
@@ -174,7 +152,7 @@ static void test_memory_of_a_run(void **state) {
     train("run", 2, "whet.threads=1");
     json_t *entries = json_of("run/memory.json"), *line;
     char *text;
-    require(file_read(&text, NULL, &arena, path("run/metrics.jsonl"), &error));
+    run_require(file_read(&text, NULL, &run_arena, run_path("run/metrics.jsonl"), &run_error));
     assert_int_equal(json_array_size(entries), 2);
     for (size_t step = 0; step < 2; step++) {
         const json_t *entry = json_array_get(entries, step), *phases = json_object_get(entry, "peak_by_phase");
@@ -225,7 +203,7 @@ static void test_columns_of_samples(void **state) {
     (void)state;
     train("samples", 1, "whet.threads=1");
     char *text;
-    require(file_read(&text, NULL, &arena, path("samples/train_data_step1.jsonl"), &error));
+    run_require(file_read(&text, NULL, &run_arena, run_path("samples/train_data_step1.jsonl"), &run_error));
     json_t *line = json_loads(strsep(&text, "\n"), 0, NULL);
     static const char *const columns[] = {"idx",
                                           "content",
@@ -251,5 +229,5 @@ int main(void) {
         cmocka_unit_test(test_memory_of_a_run),    cmocka_unit_test(test_environment),
         cmocka_unit_test(test_columns_of_samples),
     };
-    return cmocka_run_group_tests_name("run_files", tests, setup, teardown);
+    return cmocka_run_group_tests_name("run_files", tests, setup, run_setup_close);
 }

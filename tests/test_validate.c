@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "base/stop_signal.h"
 #include "run/grpo.h"
-#include "support/toy_model.h"
+#include "support/run_setup.h"
 #include "train/checkpoint.h"
 #include "train/update.h"
 
@@ -18,10 +18,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-static Arena arena;
-static Error error;
-static char folder[64];
 
 static const char recipe[] =
     "grpo: {num_prompts_per_step: 2, num_generations_per_prompt: 4, max_num_steps: 2, max_num_epochs: 1000, "
@@ -38,64 +34,18 @@ static const char recipe[] =
     "  train: {dataset_name: arithmetic, left: [0, 4], right: [0, 4], split_validation_size: 5}\n"
     "  default: {env_name: last_integer}\n";
 
-static const char *path(const char *name) {
-    return arena_format(&arena, "%s/%s", folder, name);
-}
-
 static int setup(void **state) {
     (void)state;
-    log_set_level(LOG_QUIET);
-    snprintf(folder, sizeof folder, "/tmp/whet-validate-%d", (int)getpid());
-    return toy_model_write(path("model"), MODEL_LLAMA, 1, &error) &&
-                   file_write(path("recipe.yaml"), recipe, strlen(recipe), &error)
-               ? 0
-               : -1;
+    return run_setup_open("validate", recipe);
 }
-
-static int teardown(void **state) {
-    (void)state;
-    file_remove_tree(folder, &error);
-    arena_close(&arena);
-    return 0;
-}
-
-// The recipe with overrides (closed by NULL), its run in folder/name; NULL when they are refused.
-static Settings *settings(const char *name, char *const *overrides) {
-    char *all[12] = {arena_format(&arena, "policy.model_name=%s", path("model")),
-                     arena_format(&arena, "logger.log_dir=%s/logs", path(name)),
-                     arena_format(&arena, "checkpointing.checkpoint_dir=%s", path(name))};
-    int count = 3;
-    while (*overrides) all[count++] = *overrides++;
-    Settings *s;
-    return settings_load(&s, &arena, path("recipe.yaml"), count, all, &error) ? s : NULL;
-}
-#define SETTINGS(name, ...) settings(name, (char *[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
 
 // Runs; whether a signal stopped it.
-static bool train(const Settings *s) {
-    Trainer trainer;
-    if (!s) fail_msg("%s", error.text);
-    bool good = trainer_open(&trainer, s, &error) && grpo_train(&trainer, &error), stopped = trainer.stopped;
-    trainer_close(&trainer);
-    if (!good) fail_msg("%s", error.text);
+static bool train(const Settings *settings) {
+    bool stopped;
+    run_require(run_train(settings, &stopped));
     return stopped;
 }
-#define TRAIN(name, ...) train(SETTINGS(name, __VA_ARGS__))
-
-static const char *text_of(const char *name) {
-    char *text;
-    if (!file_read(&text, NULL, &arena, path(name), &error)) fail_msg("%s", error.text);
-    return text;
-}
-
-// The objects of a JSONL file as an array.
-static json_t *lines_of(const char *name) {
-    char *text = arena_string(&arena, text_of(name));
-    json_t *lines = json_array();
-    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
-        assert_int_equal(json_array_append_new(lines, json_loads(line, JSON_REJECT_DUPLICATES, NULL)), 0);
-    return lines;
-}
+#define TRAIN(name, ...) train(RUN_SETTINGS(name, __VA_ARGS__))
 
 // A metric of the validation at a step; NULL: there was none. Borrowed until the lines go.
 static json_t *validation_metric(const json_t *lines, int64_t step, const char *name) {
@@ -115,7 +65,7 @@ static void expect_metric(const json_t *lines, int64_t step, const char *name, d
 }
 
 static bool is_there(const char *name, int64_t step) {
-    return file_exists(arena_format(&arena, "%s/step_%lld/training_info.json", path(name), (long long)step));
+    return file_exists(arena_format(&run_arena, "%s/step_%lld/training_info.json", run_path(name), (long long)step));
 }
 
 // ---- what is recorded
@@ -124,16 +74,16 @@ static void test_equal_weights_give_equal_records(void **state) {
     (void)state;
     char *still = "policy.optimizer.kwargs.lr=0", *twice = "grpo.val_num_generations_per_prompt=3";
     TRAIN("still", still, twice, "grpo.val_at_start=true");
-    const char *first = text_of("still/logs/val_data_step0.jsonl");
-    assert_string_equal(first, text_of("still/logs/val_data_step1.jsonl"));
-    assert_string_equal(first, text_of("still/logs/val_data_step2.jsonl"));
+    const char *first = run_text("still/logs/val_data_step0.jsonl");
+    assert_string_equal(first, run_text("still/logs/val_data_step1.jsonl"));
+    assert_string_equal(first, run_text("still/logs/val_data_step2.jsonl"));
     // However the questions are cut into batches, also where the last is smaller.
     TRAIN("cut", still, twice, "grpo.val_batch_size=2", "whet.threads=3", "whet.max_sequences=4",
           "grpo.max_num_steps=1");
-    assert_string_equal(first, text_of("cut/logs/val_data_step1.jsonl"));
+    assert_string_equal(first, run_text("cut/logs/val_data_step1.jsonl"));
     // A sample's draws do not depend on how many there are.
     TRAIN("once", still, "grpo.max_num_steps=1");
-    json_t *three = lines_of("still/logs/val_data_step0.jsonl"), *one = lines_of("once/logs/val_data_step1.jsonl");
+    json_t *three = run_lines("still/logs/val_data_step0.jsonl"), *one = run_lines("once/logs/val_data_step1.jsonl");
     assert_int_equal(json_array_size(three), 15);
     assert_int_equal(json_array_size(one), 5);
     for (size_t q = 0; q < 5; q++) assert_true(json_equal(json_array_get(three, 3 * q), json_array_get(one, q)));
@@ -145,10 +95,10 @@ static void test_metrics_are_those_of_the_records(void **state) {
     (void)state;
     TRAIN("several", "grpo.val_num_generations_per_prompt=4", "grpo.val_batch_size=2", "grpo.max_num_steps=6",
           "checkpointing.save_period=1", "checkpointing.keep_top_k=null", "checkpointing.metric_name='val:pass_k'");
-    json_t *metrics = lines_of("several/logs/metrics.jsonl"), *line;
+    json_t *metrics = run_lines("several/logs/metrics.jsonl"), *line;
     double all = 0;
     for (int64_t step = 1; step <= 6; step++) {
-        json_t *records = lines_of(arena_format(&arena, "several/logs/val_data_step%lld.jsonl", (long long)step));
+        json_t *records = run_lines(arena_format(&run_arena, "several/logs/val_data_step%lld.jsonl", (long long)step));
         double rewards = 0, length = 0, passed[5] = {0};
         size_t i;
         assert_int_equal(json_array_size(records), 20);
@@ -165,9 +115,10 @@ static void test_metrics_are_those_of_the_records(void **state) {
         expect_metric(metrics, step, "validation/avg_length", length / 20);
         expect_metric(metrics, step, "validation/unscored_samples", 0);
         json_t *info;
-        if (!jsonio_read(&info, path(arena_format(&arena, "several/step_%lld/training_info.json", (long long)step)),
-                         &error))
-            fail_msg("%s", error.text);
+        if (!jsonio_read(&info,
+                         run_path(arena_format(&run_arena, "several/step_%lld/training_info.json", (long long)step)),
+                         &run_error))
+            fail_msg("%s", run_error.text);
         assert_true(json_number_value(json_object_get(info, "val:pass_k")) == pass);
         all += rewards;
         json_decref(info);
@@ -182,12 +133,12 @@ static void test_what_could_not_be_scored_does_not_count(void **state) {
     TRAIN("lost", "policy.optimizer.kwargs.lr=1e3", "policy.scheduler=null",
           "+policy.automodel_cfg.fsdp_output_dtype=float16", "grpo.val_num_generations_per_prompt=2",
           "grpo.max_num_steps=1");
-    json_t *metrics = lines_of("lost/logs/metrics.jsonl"), *info;
+    json_t *metrics = run_lines("lost/logs/metrics.jsonl"), *info;
     assert_string_equal(json_string_value(validation_metric(metrics, 1, "validation/accuracy")), "nan");
     assert_string_equal(json_string_value(validation_metric(metrics, 1, "validation/pass_k")), "nan");
     expect_metric(metrics, 1, "validation/unscored_samples", 10);
-    assert_non_null(strstr(text_of("lost/logs/val_data_step1.jsonl"), "\"rewards\":null"));
-    assert_true(jsonio_read(&info, path("lost/step_1/training_info.json"), &error));
+    assert_non_null(strstr(run_text("lost/logs/val_data_step1.jsonl"), "\"rewards\":null"));
+    assert_true(jsonio_read(&info, run_path("lost/step_1/training_info.json"), &run_error));
     assert_null(json_object_get(info, "val:accuracy"));
     json_decref(info);
     json_decref(metrics);
@@ -203,9 +154,9 @@ static void test_a_metric_that_is_good_enough_ends_the_run(void **state) {
     assert_false(is_there("goal", 1));
     assert_true(is_there("goal", 2)); // with a checkpoint, though save_period is 100
     assert_false(is_there("goal", 3));
-    json_t *metrics = lines_of("goal/logs/metrics.jsonl");
+    json_t *metrics = run_lines("goal/logs/metrics.jsonl");
     TRAIN("goal", metric, low, many, period); // the same command has nothing left to do
-    json_t *again = lines_of("goal/logs/metrics.jsonl");
+    json_t *again = run_lines("goal/logs/metrics.jsonl");
     assert_true(json_equal(metrics, again));
     TRAIN("goal", metric, high, many, period); // another goal has
     assert_true(is_there("goal", 3));
@@ -220,9 +171,9 @@ static void test_a_deadline_saves_and_ends_the_run(void **state) {
     TRAIN("late", "grpo.max_num_steps=100000", "checkpointing.save_period=100000", "grpo.val_period=0",
           "checkpointing.metric_name=null", "checkpointing.checkpoint_must_save_by=00:00:00:01");
     assert_true(log_seconds() - started < 60);
-    assert_true(checkpoint_latest(&step, path("late"), &error));
+    assert_true(checkpoint_latest(&step, run_path("late"), &run_error));
     assert_in_range(step, 1, 99999);
-    json_t *metrics = lines_of("late/logs/metrics.jsonl");
+    json_t *metrics = run_lines("late/logs/metrics.jsonl");
     assert_int_equal(json_array_size(metrics), step); // it ends behind the step that was saved
     json_decref(metrics);
 }
@@ -245,7 +196,7 @@ static bool stopped_before_the_first_step(void) {
     stop_signal_catch();
     raise(SIGTERM);
     return TRAIN("stopped", "grpo.val_at_start=true") && stop_signal_taken() == SIGTERM && !is_there("stopped", 1) &&
-           !file_exists(path("stopped/logs/val_data_step0.jsonl"));
+           !file_exists(run_path("stopped/logs/val_data_step0.jsonl"));
 }
 
 static void test_a_signal_abandons_the_step(void **state) {
@@ -284,8 +235,9 @@ static bool abandoned_update(void) {
     static const float mask[12] = {0, 0, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1}, ones[2] = {1, 1};
     float advantage[12], logprobs[12] = {0};
     for (int i = 0; i < 12; i++) advantage[i] = 1, logprobs[i] = -3;
-    const Settings *s = SETTINGS("update", "policy.train_micro_batch_size=1", "policy.sequence_packing.enabled=false");
-    if (!s || !trainer_open(&t, s, &error)) return false;
+    const Settings *s =
+        RUN_SETTINGS("update", "policy.train_micro_batch_size=1", "policy.sequence_packing.enabled=false");
+    if (!s || !trainer_open(&t, s, &run_error)) return false;
     TrainBatch batch = {.count = 2,
                         .offset = offset,
                         .ids = ids,
@@ -358,15 +310,15 @@ static void test_refusals(void **state) {
         {"checkpointing.model_save_format", "torch_save", NULL, "'torch_save' is not supported"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char *override = arena_format(&arena, "%s=%s", cases[i].key, cases[i].value);
-        if (SETTINGS("refused", override, (char *)cases[i].other)) fail_msg("%s is not refused", override);
-        if (!strstr(error.text, cases[i].key) || !strstr(error.text, cases[i].message))
-            fail_msg("%s: %s", override, error.text);
+        char *override = arena_format(&run_arena, "%s=%s", cases[i].key, cases[i].value);
+        if (RUN_SETTINGS("refused", override, (char *)cases[i].other)) fail_msg("%s is not refused", override);
+        if (!strstr(run_error.text, cases[i].key) || !strstr(run_error.text, cases[i].message))
+            fail_msg("%s: %s", override, run_error.text);
     }
-    assert_null(SETTINGS("refused", "grpo.stop_at_validation_metric=accuracy", "grpo.stop_at_validation_threshold=0.5",
-                         "grpo.val_period=0"));
-    assert_non_null(strstr(error.text, "there is no validation"));
-    const Settings *s = SETTINGS("fine", "checkpointing.checkpoint_must_save_by=01:02:03:04");
+    assert_null(RUN_SETTINGS("refused", "grpo.stop_at_validation_metric=accuracy",
+                             "grpo.stop_at_validation_threshold=0.5", "grpo.val_period=0"));
+    assert_non_null(strstr(run_error.text, "there is no validation"));
+    const Settings *s = RUN_SETTINGS("fine", "checkpointing.checkpoint_must_save_by=01:02:03:04");
     assert_true(s->checkpointing.must_save_seconds == 93784);
 }
 
@@ -382,5 +334,5 @@ int main(void) {
         cmocka_unit_test(test_an_abandoned_update_changes_nothing),
         cmocka_unit_test(test_refusals),
     };
-    return cmocka_run_group_tests_name("validate", tests, setup, teardown);
+    return cmocka_run_group_tests_name("validate", tests, setup, run_setup_close);
 }

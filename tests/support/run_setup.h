@@ -19,8 +19,9 @@ void run_require(bool good);            // else the test program ends, with run_
 Settings *run_settings(const char *name, char *const *overrides);
 #define RUN_SETTINGS(name, ...) run_settings(name, (char *[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
 
-// Runs, whatever the algorithm; false: run_error. *stopped (NULL: not asked): a signal ended it.
+// Runs, whatever the algorithm; false: run_error, also of settings that are NULL. *stopped (NULL: not asked): a signal ended it.
 bool run_train(const Settings *settings, bool *stopped);
+#define RUN(name, ...) run_train(RUN_SETTINGS(name, __VA_ARGS__), NULL)
 
 const char *run_text(const char *name); // of a file in the folder
 json_t *run_lines(const char *name);    // the objects of a JSONL file as an array
