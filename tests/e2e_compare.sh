@@ -70,6 +70,8 @@ refuse() { # refuse STATUS PATTERN word …
 refuse 2 'a recipe or runs are missing'
 refuse 2 'vary KEY=A,B is missing' "$work/recipe.yaml"
 refuse 2 'belongs to --plan' "$work/recipe.yaml" --vary $vary --ranks 2
+refuse 2 'belongs to runs' "$work/recipe.yaml" --vary $vary --plan --margin 0.1
+refuse 2 'two recipes' "$work/recipe.yaml" --first-difference --vary grpo.seed=1,2,3
 refuse 2 'two recipes' "$work/recipe.yaml" --first-difference
 refuse 1 'is no run' "$work/whole/float32_seed1" "$work/llama"
 refuse 1 'unknown key' "$work/recipe.yaml" --vary policy.precisoin=float32,bfloat16

@@ -96,8 +96,7 @@ static bool check_recipes(Comparison *c, Error *error) {
 
 // --- arms of a recipe -------------------------------------------------------------------------------------------------
 
-// Parts text[] at commas that lie in no bracket, brace or quote. Returns their number, −1 for too many or an empty one.
-static int split(const char **parts, int most, const char *text, Arena *arena) {
+int compare_arms_split(const char **parts, int most, const char *text, Arena *arena) {
     int count = 0, depth = 0;
     const char *begin = text;
     char quote = 0;
@@ -120,7 +119,7 @@ static int split(const char **parts, int most, const char *text, Arena *arena) {
 static bool take_vary(Comparison *c, const char *vary, Error *error) {
     const char *equals = strchr(vary, '=');
     c->values = arena_array(c->arena, const char *, MOST_VALUES);
-    c->value_count = equals && equals != vary ? split(c->values, MOST_VALUES, equals + 1, c->arena) : -1;
+    c->value_count = equals && equals != vary ? compare_arms_split(c->values, MOST_VALUES, equals + 1, c->arena) : -1;
     if (c->value_count < 2)
         return error_set(error, "--vary is '%s'; expected KEY=A,B with two to %d values", vary, MOST_VALUES);
     c->key = recipe_canonical(
@@ -130,7 +129,7 @@ static bool take_vary(Comparison *c, const char *vary, Error *error) {
 
 static bool take_seeds(Comparison *c, const char *seeds, Error *error) {
     const char **parts = arena_array(c->arena, const char *, MOST_SEEDS);
-    int count = split(parts, MOST_SEEDS, seeds, c->arena);
+    int count = compare_arms_split(parts, MOST_SEEDS, seeds, c->arena);
     c->seeds = arena_array(c->arena, int64_t, MOST_SEEDS);
     for (int i = 0; i < count; i++) {
         char *end;

@@ -26,14 +26,19 @@ typedef struct Comparison {
 
 CompareArm *compare_arms_at(const Comparison *comparison, int value, int seed);
 
-// Arms of recipe: vary is "KEY=A,B[,C]" (commas in brackets, braces and quotes part nothing), seeds "42,43" or NULL for the
-// recipe's own, overrides those of all arms. Their runs are folders in `folder` (NULL: results/compare/RECIPE_KEY). Refused: a
-// key that changes another one that the recipe does not compute from it, values that come to the same.
+// The parts of "A,B[,C]": commas in brackets, braces and quotes part nothing. Returns their number; −1 for more than `most`
+// and where one is empty.
+int compare_arms_split(const char **parts, int most, const char *text, Arena *arena);
+
+// Arms of a recipe: vary is "KEY=A,B[,C]", seeds "42,43" or NULL for the recipe's own, overrides those of all arms. Their runs are
+// folders in `folder` (NULL: results/compare/RECIPE_KEY). Refused: a key that changes another one that the recipe does not compute
+// from it, values that come to the same.
 bool compare_arms_of_recipe(Comparison *comparison, const char *recipe, const char *vary, const char *seeds,
                             int override_count, char **overrides, const char *folder, Arena *arena, Error *error);
 
-// Arms of runs that exist already (folders of their logs, or with logs/), the first with the baseline's value. key NULL: the one in which they differ. Refused: a
-// second key that differs, a value without a run for each seed, runs that are not whole. `folder` NULL: where the first run lies.
+// Arms of runs that exist already (folders of their logs, or with logs/), the first with the baseline's value. key NULL: the one
+// in which they differ. Refused: a second key that differs, a value without a run for each seed, runs that are not whole. `folder`
+// NULL: where the first run lies.
 bool compare_arms_of_runs(Comparison *comparison, int count, char *const *folders, const char *key, const char *folder,
                           Arena *arena, Error *error);
 

@@ -97,31 +97,34 @@ static bool show_plan(Arguments *a, Arena *arena, Error *error) {
 // --- where two runs part ----------------------------------------------------------------------------------------------
 
 // A recipe, or the one of a run.
-static const char *recipe_of(const char *operand, Arena *arena) {
-    return file_is_folder(operand) ? arena_format(arena, "%s/config.yaml", operand) : operand;
+static bool recipe_of(const char **recipe, const char *operand, Arena *arena, Error *error) {
+    *recipe = operand;
+    if (!file_is_folder(operand)) return true;
+    if (!report_folder(recipe, operand, arena, error)) return false;
+    *recipe = arena_format(arena, "%s/config.yaml", *recipe);
+    return true;
 }
 
 // The two recipes, each with a folder of its own: one with two values of a key, or two.
 static bool open_two(Settings *settings[2], const char *names[2], const char *folder, Arguments *a, Arena *arena,
                      Error *error) {
-    const char *vary = command_text(a, "--vary"), *equals = vary ? strchr(vary, '=') : NULL;
+    const char *vary = command_text(a, "--vary"), *equals = vary ? strchr(vary, '=') : NULL, *recipe;
     int recipes = vary ? 1 : 2, shared = a->operand_count - recipes;
-    const char *comma = equals ? strrchr(equals, ',') : NULL;
-    if (shared < 0 || (vary && !comma))
+    bool values = !vary || (equals && compare_arms_split(names, 2, equals + 1, arena) == 2);
+    if (shared < 0 || !values)
         return command_misuse(a) ||
                error_set(error, "--first-difference wants two recipes or runs, or one and --vary KEY=A,B");
     for (int i = 0; i < 2; i++) {
         char **all = arena_array(arena, char *, shared + 2);
         int count = 0;
         for (; count < shared; count++) all[count] = a->operands[recipes + count];
-        names[i] = a->operands[vary ? 0 : i];
-        if (vary) {
-            names[i] =
-                i ? arena_string(arena, comma + 1) : arena_bytes(arena, equals + 1, (size_t)(comma - equals - 1));
+        if (vary)
             all[count++] = arena_format(arena, "%.*s=%s", (int)(equals - vary), vary, names[i]);
-        }
+        else
+            names[i] = a->operands[i];
         all[count++] = arena_format(arena, "logger.log_dir=%s/%d", folder, i + 1);
-        if (!settings_load(&settings[i], arena, recipe_of(a->operands[vary ? 0 : i], arena), count, all, error))
+        if (!recipe_of(&recipe, a->operands[vary ? 0 : i], arena, error) ||
+            !settings_load(&settings[i], arena, recipe, count, all, error))
             return false;
     }
     return true;
@@ -149,17 +152,39 @@ static bool first_difference(Arguments *a, int *stop, Arena *arena, Error *error
 
 // --- the verb ---------------------------------------------------------------------------------------------------------
 
-static bool check_operands(Arguments *a, Error *error) {
-    static const char *const of_plans[] = {"--ranks", "--prompt-tokens", "--answer-tokens"};
+typedef enum Mode { MODE_RUNS, MODE_PLAN, MODE_FIRST, MODE_DOCUMENT } Mode;
+
+// Options that would do nothing in this mode.
+static bool check_options(Arguments *a, Mode mode, Error *error) {
+    static const struct {
+        const char *name, *belongs;
+        Mode mode;
+    } own[] = {{"--seeds", "runs", MODE_RUNS},
+               {"--margin", "runs", MODE_RUNS},
+               {"--warm-up", "runs", MODE_RUNS},
+               {"--ranks", "--plan", MODE_PLAN},
+               {"--prompt-tokens", "--plan", MODE_PLAN},
+               {"--answer-tokens", "--plan", MODE_PLAN},
+               {"--steps", "--first-difference", MODE_FIRST}};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (command_text(a, own[i].name) && mode != own[i].mode)
+            return command_misuse(a) || error_set(error, "%s belongs to %s", own[i].name, own[i].belongs);
+    return true;
+}
+
+static bool choose_mode(Mode *mode, Arguments *a, Error *error) {
     bool first = command_switch(a, "--first-difference"), plan = command_switch(a, "--plan");
-    if (command_text(a, "--steps") && !first)
-        return command_misuse(a) || error_set(error, "--steps belongs to --first-difference");
-    for (int i = 0; i < 3; i++)
-        if (command_text(a, of_plans[i]) && !plan)
-            return command_misuse(a) || error_set(error, "%s belongs to --plan", of_plans[i]);
+    bool document = command_text(a, "--document");
+    *mode = first ? MODE_FIRST : plan ? MODE_PLAN : a->operand_count ? MODE_RUNS : MODE_DOCUMENT;
     if (plan && first) return command_misuse(a) || error_set(error, "--plan and --first-difference are two questions");
-    return a->operand_count || (command_text(a, "--document") && !first && !plan) || command_misuse(a) ||
-           error_set(error, "a recipe or runs are missing; usage: whet compare %s", a->command->operands);
+    if (document && (plan || first))
+        return command_misuse(a) ||
+               error_set(error, "--document is a call of its own here: it reads what %s has written",
+                         plan ? "--plan" : "--first-difference");
+    if (!a->operand_count && !(document && *mode == MODE_DOCUMENT))
+        return command_misuse(a) ||
+               error_set(error, "a recipe or runs are missing; usage: whet compare %s", a->command->operands);
+    return check_options(a, *mode, error);
 }
 
 // As every rank does it. The arms of a recipe are trained, runs are read; rank 0 tells.
@@ -167,32 +192,36 @@ static bool compare(Arguments *a, Comm *world, int *stop, Arena *arena, Error *e
     Comparison comparison;
     CompareOptions options = {.margin = 0.02, .warm_up = 1};
     const char *document = command_text(a, "--document");
-    bool runs = a->operand_count && file_is_folder(a->operands[0]);
+    bool runs = file_is_folder(a->operands[0]);
     bool good = command_real(a, "--margin", &options.margin, 0, 1e9, error) &&
-                command_integer(a, "--warm-up", &options.warm_up, 0, 1000000, error);
-    if (good && a->operand_count) good = (runs ? open_runs : open_recipe)(&comparison, a, arena, error);
-    if (good && a->operand_count && !runs) good = compare_arms_check(&comparison, error);
+                command_integer(a, "--warm-up", &options.warm_up, 0, 1000000, error) &&
+                (runs ? open_runs : open_recipe)(&comparison, a, arena, error) &&
+                (runs || compare_arms_check(&comparison, error));
     if (!comm_agree(world, good, error)) return false;
     if (world->rank) log_set_level(LOG_QUIET);
-    if (a->operand_count && !runs && !compare_arms_train(&comparison, world, stop, error)) return false;
+    if (!runs && !compare_arms_train(&comparison, world, stop, error)) return false;
     if (*stop || world->rank) return true;
-    return (!a->operand_count || show(&comparison, &options, a, error)) &&
-           (!document || compare_document_write(document, error));
+    return show(&comparison, &options, a, error) && (!document || compare_document_write(document, error));
+}
+
+static bool run_mode(Mode mode, Arguments *a, int *stop, Arena *arena, Error *error) {
+    switch (mode) {
+    case MODE_PLAN: return show_plan(a, arena, error);
+    case MODE_FIRST: return first_difference(a, stop, arena, error);
+    case MODE_DOCUMENT: return compare_document_write(command_text(a, "--document"), error);
+    case MODE_RUNS: break;
+    }
+    Comm world;
+    bool good = comm_open_world(&world, error) && compare(a, &world, stop, arena, error);
+    return comm_end_world(&world, good, error);
 }
 
 static bool run_compare(Arguments *a, Error *error) {
     Arena arena = {0};
-    Comm world = {0};
+    Mode mode;
     int stop = 0;
-    bool first = command_switch(a, "--first-difference"), plan = command_switch(a, "--plan");
-    bool good = check_operands(a, error);
     if (command_switch(a, "--quiet")) log_set_level(LOG_WARNINGS);
-    if (good && first) good = first_difference(a, &stop, &arena, error);
-    if (good && plan) good = show_plan(a, &arena, error);
-    if (good && !first && !plan) {
-        good = comm_open_world(&world, error) && compare(a, &world, &stop, &arena, error);
-        good = comm_end_world(&world, good, error);
-    }
+    bool good = choose_mode(&mode, a, error) && run_mode(mode, a, &stop, &arena, error);
     arena_close(&arena);
     if (stop) stop_signal_obey(stop);
     return good;
