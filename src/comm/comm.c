@@ -50,19 +50,18 @@ static bool fail(const Comm *comm, int rank, bool all, Error *error) {
     return all ? false : error_prefix(error, "rank %d of %d: ", rank, comm->size);
 }
 
-bool comm_end_world(Comm *world, bool good, Error *error) {
+bool comm_end_world(Comm *world, bool good, const char *who, Error *error) {
     if (world->kind == COMM_MPI) {
         int64_t first = good ? world->size : world->rank, all = !good;
-        if (!comm_mpi_end(world, &first, &all, good ? 0 : END_PATIENCE)) {
-            fail(world, world->rank, false, error);
-            fprintf(stderr, "whet: %s\n", error->text);
-            error_end_others();
+        bool met = comm_mpi_settle(world, &first, &all, good ? 0 : END_PATIENCE);
+        if (!good && (!met || first == world->rank)) {
+            fail(world, world->rank, met && all, error);
+            fprintf(stderr, "%s: %s\n", who, error->text);
+            if (!met) error_end_others();
         }
         good = first == world->size;
-        if (first == world->rank)
-            fail(world, world->rank, all, error);
-        else if (!good)
-            error->text[0] = 0;
+        error->text[0] = 0;
+        comm_mpi_close_world(world);
     }
     *world = (Comm){0};
     return good;
@@ -70,7 +69,7 @@ bool comm_end_world(Comm *world, bool good, Error *error) {
 
 void comm_close_world(Comm *world) {
     Error error;
-    comm_end_world(world, true, &error);
+    comm_end_world(world, true, "", &error);
 }
 
 Comm comm_split(const Comm *whole, int colour, int rank, int size) {

@@ -39,10 +39,11 @@ bool comm_open_world(Comm *world, Error *error);
 Comm comm_self(void);
 Comm comm_pretend(int rank, int size);
 
-// The end of a program: true when it is good on all ranks. Else false on all; the first rank that failed has the message, its number
-// before it unless all failed, and the others an empty one. A rank that failed while the others go on waits for them some
-// seconds; then it tells its message itself and ends them all. Leaves the world zero.
-bool comm_end_world(Comm *world, bool good, Error *error);
+// The end of a program: true when it is good on all ranks. Else false on all, and where there are several the first that failed has
+// told its message ("who: rank 1 of 4: …", without the number when all failed), since what is written after the end may be
+// lost; error is empty then. A rank that failed while the others go on waits for them some seconds; then it tells its
+// message and ends them all. Leaves the world zero.
+bool comm_end_world(Comm *world, bool good, const char *who, Error *error);
 void comm_close_world(Comm *world); // the same where all is good; accepts a zero-initialised one
 
 // Ranks of `whole` with the same colour, in its order, as one communicator. pretend: the caller says which rank of how many.

@@ -85,18 +85,22 @@ bool comm_mpi_open_world(Comm *world, Error *error) {
     return true;
 }
 
-bool comm_mpi_end(Comm *world, int64_t *first, int64_t *all, double seconds) {
+bool comm_mpi_settle(Comm *world, int64_t *first, int64_t *all, double seconds) {
     int64_t values[] = {*first, *all};
     MPI_Request request;
     must(MPI_Iallreduce(MPI_IN_PLACE, values, 2, MPI_INT64_T, MPI_MIN, (MPI_Comm)world->ending, &request),
          "MPI_Iallreduce");
     if (!wait_within(world, &request, seconds)) return false;
     *first = values[0], *all = values[1];
+    return true;
+}
+
+void comm_mpi_close_world(Comm *world) {
+    meet(world);
     MPI_Win tickets = (MPI_Win)world->tickets;
     MPI_Win_unlock_all(tickets);
     MPI_Win_free(&tickets);
     MPI_Finalize();
-    return true;
 }
 
 intptr_t comm_mpi_split(const Comm *whole, int colour, int *rank, int *size) {
@@ -196,9 +200,12 @@ bool comm_mpi_open_world(Comm *world, Error *error) {
     return error_set(error,
                      "several processes were started together, but this whet was built without MPI (make MPI=none)");
 }
-bool comm_mpi_end(Comm *world, int64_t *first, int64_t *all, double seconds) {
+bool comm_mpi_settle(Comm *world, int64_t *first, int64_t *all, double seconds) {
     (void)world, (void)first, (void)all, (void)seconds, none();
     return false;
+}
+void comm_mpi_close_world(Comm *world) {
+    (void)world, none();
 }
 intptr_t comm_mpi_split(const Comm *whole, int colour, int *rank, int *size) {
     (void)whole, (void)colour, (void)rank, (void)size, none();

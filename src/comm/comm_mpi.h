@@ -3,8 +3,9 @@
 #include "comm/comm.h"
 
 bool comm_mpi_open_world(Comm *world, Error *error);
-// The smallest of *first and *all over ranks, then the end of MPI. False when the others have not come after `seconds` (0: waits on).
-bool comm_mpi_end(Comm *world, int64_t *first, int64_t *all, double seconds);
+// The smallest of *first and *all over ranks. False when the others have not come after `seconds` (0: waits on).
+bool comm_mpi_settle(Comm *world, int64_t *first, int64_t *all, double seconds);
+void comm_mpi_close_world(Comm *world); // behind comm_mpi_settle; waits for the others
 intptr_t comm_mpi_split(const Comm *whole, int colour, int *rank, int *size);
 intptr_t comm_mpi_on_host(const Comm *whole, int *rank, int *size);
 

@@ -213,7 +213,7 @@ static bool run_mode(Mode mode, Arguments *a, int *stop, Arena *arena, Error *er
     }
     Comm world;
     bool good = comm_open_world(&world, error) && compare(a, &world, stop, arena, error);
-    return comm_end_world(&world, good, error);
+    return comm_end_world(&world, good, "whet compare", error);
 }
 
 static bool run_compare(Arguments *a, Error *error) {

@@ -81,7 +81,7 @@ static bool run_train(Arguments *arguments, Error *error) {
     Comm world;
     int stop = 0;
     bool good = comm_open_world(&world, error) && train(arguments, &world, &stop, error);
-    good = comm_end_world(&world, good, error);
+    good = comm_end_world(&world, good, "whet train", error);
     if (stop) stop_signal_obey(stop);
     return good;
 }
