@@ -85,12 +85,12 @@ function stepOf(format, range) {
     return [1, 2, 4, 5, 10, 20, 25, 50, 100, 200, 256, 512, 1024].find((step) => step * unit >= rough) * unit;
 }
 
-function axes(format, log, range) {
+function axes(format, log, range, steps) {
     const ticks = { color: variable("--soft"), font: { size: 11 }, maxRotation: 0 };
     return {
         x: {
-            type: "linear", min: zoom.range ? zoom.range[0] : undefined, max: zoom.range ? zoom.range[1] : undefined,
-            grid: { display: false, drawBorder: false }, ticks: { ...ticks, precision: 0, maxTicksLimit: 7, autoSkipPadding: 14 },
+            type: "linear", min: (zoom.range || steps)[0], max: (zoom.range || steps)[1],
+            grid: { display: false, drawBorder: false }, ticks: { ...ticks, precision: 0, maxTicksLimit: 7, autoSkipPadding: 14, includeBounds: false },
         },
         y: {
             type: log ? "logarithmic" : "linear", grid: { color: variable("--grid"), drawBorder: false, drawTicks: false },
@@ -111,16 +111,19 @@ function lineChart(canvas, { name, lines, format, window, log }) {
         clip: 6,
     });
     const sets = [], values = finite(lines.flatMap((line) => line.points.map(([, value]) => value))), low = Math.min(...values), high = Math.max(...values);
+    const ends = lines.flatMap((line) => (line.points.length ? [line.points[0][0], last(line.points)[0]] : []));
+    const steps = ends.length ? [Math.min(...ends), Math.max(...ends)] : [0, 1];
     for (const line of lines) {
         sets.push(set(line, line.drawn, "", 1.75));
         if (window > 1) sets.push(set(line, line.points, "48", 1));
     }
     const chart = new Chart(canvas, {
         type: "line", data: { datasets: sets },
-        options: { ...calm, layout: { padding: { top: 6, right: 8 } }, scales: axes(format, log, high - low), plugins: { legend: { display: false }, tooltip: { enabled: false } } },
+        options: { ...calm, layout: { padding: { top: 6, right: 8 } }, scales: axes(format, log, high - low, steps), plugins: { legend: { display: false }, tooltip: { enabled: false } } },
     });
     chart.lines = lines;
     chart.format = format;
+    chart.steps = steps;
     canvas.setAttribute("aria-label", name + " by step");
     chart.draw(); // once more, with what the marks need
     listen(chart, canvas);
@@ -170,8 +173,7 @@ function setZoom(range) {
     zoom.range = range;
     for (const chart of charts) {
         if (!chart.lines) continue;
-        chart.options.scales.x.min = range ? range[0] : undefined;
-        chart.options.scales.x.max = range ? range[1] : undefined;
+        [chart.options.scales.x.min, chart.options.scales.x.max] = range || chart.steps;
         chart.update("none");
     }
     document.dispatchEvent(new Event("zoomed"));
