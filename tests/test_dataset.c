@@ -339,12 +339,121 @@ static int teardown(void **state) {
     return 0;
 }
 
+// What a row of a file is as a lesson: the conversation as JSON.
+static const char *lesson(DatasetOptions options, const char *rows) {
+    Dataset set;
+    DatasetQuestion q;
+    put("lesson.jsonl", rows);
+    options.dataset_name = path("lesson.jsonl");
+    if (!dataset_open(&set, &options, DATASET_LEARNED, &arena, &error)) return error.text;
+    q = ask(&set, DATASET_REST, 0);
+    char *text = json_dumps(q.messages, JSON_COMPACT);
+    const char *result = arena_string(&arena, text);
+    free(text);
+    dataset_question_close(&q);
+    dataset_close(&set);
+    return result;
+}
+
+static void test_lessons(void **state) {
+    (void)state;
+    DatasetOptions plain = file_options("lesson.jsonl"), options = plain;
+    assert_string_equal(lesson(plain, "{\"input\":\"q\",\"output\":4}\n"),
+                        "[{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"assistant\",\"content\":\"4\"}]");
+    options.system_key = "sys", options.system_prompt = "be brief";
+    assert_string_equal(lesson(options, "{\"input\":\"q\",\"output\":\"a\",\"sys\":\"s\"}\n"),
+                        "[{\"role\":\"system\",\"content\":\"s\"},{\"role\":\"user\",\"content\":\"q\"},"
+                        "{\"role\":\"assistant\",\"content\":\"a\"}]");
+    // The prompt file goes around what the user says first; calls of tools need no content.
+    options = plain;
+    put("p.txt", "<{}>");
+    options.prompt_file = path("p.txt"), options.chat_key = "talk";
+    assert_string_equal(
+        lesson(options, "{\"talk\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"tool_calls\":[1]},"
+                        "{\"role\":\"tool\",\"content\":\"t\"},{\"role\":\"user\",\"content\":\"b\"}]}\n"),
+        "[{\"role\":\"user\",\"content\":\"<a>\"},{\"role\":\"assistant\",\"tool_calls\":[1]},"
+        "{\"role\":\"tool\",\"content\":\"t\"},{\"role\":\"user\",\"content\":\"b\"}]");
+    assert_non_null(strstr(lesson(options, "{\"messages\":[]}\n"), "lesson.jsonl:1: no \"talk\" (chat_key)"));
+    assert_non_null(strstr(lesson(plain, "{\"messages\":[{\"role\":\"user\"}]}\n"),
+                           "lesson.jsonl:1: messages: none is the assistant's"));
+    assert_non_null(
+        strstr(lesson(plain, "{\"messages\":[{\"role\":\"user\",\"content\":[]}]}\n"), "messages[0]: expected"));
+    options = plain;
+    options.input_key = "a.1.b", options.output_key = "c.d";
+    assert_string_equal(lesson(options, "{\"a\":[0,{\"b\":\"q\"}],\"c\":{\"d\":\"x\"}}\n"),
+                        "[{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"assistant\",\"content\":\"x\"}]");
+    assert_non_null(strstr(lesson(options, "{\"a\":[0],\"c\":{\"d\":\"x\"}}\n"), "no \"a.1.b\" (input_key)"));
+    assert_string_equal(lesson(options, "{\"a.1.b\":\"w\",\"c.d\":\"y\"}\n"), // a key with dots is a key
+                        "[{\"role\":\"user\",\"content\":\"w\"},{\"role\":\"assistant\",\"content\":\"y\"}]");
+}
+
+static void test_squad_and_whole_solutions(void **state) {
+    (void)state;
+    setenv("WHET_CACHE", folder, 1);
+    assert_true(file_make_folders(path("data/squad"), &error) && file_make_folders(path("data/gsm8k"), &error));
+    put("data/squad/train.jsonl", "{\"context\":\"c\",\"question\":\"q\",\"answers\":{\"text\":[\"a\",\"b\"]}}\n");
+    put("data/gsm8k/train.jsonl", "{\"question\":\"q\",\"answer\":\"so\\n#### 4\"}\n");
+    static const char *const wanted[] = {
+        "[{\"role\":\"system\",\"content\":\"c\"},{\"role\":\"user\",\"content\":\"q\"},"
+        "{\"role\":\"assistant\",\"content\":\"a\"}]",
+        "[{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"assistant\",\"content\":\"so\\n#### 4\"}]"};
+    for (int i = 0; i < 2; i++) {
+        DatasetOptions options = file_options("");
+        Dataset set;
+        options.dataset_name = i ? "gsm8k" : "squad";
+        options.extract_answer = false;
+        if (!dataset_open(&set, &options, DATASET_LEARNED, &arena, &error)) fail_msg("%s", error.text);
+        DatasetQuestion q = ask(&set, DATASET_REST, 0);
+        char *text = json_dumps(q.messages, JSON_COMPACT);
+        assert_string_equal(text, wanted[i]);
+        free(text);
+        dataset_question_close(&q);
+        dataset_close(&set);
+    }
+    unsetenv("WHET_CACHE");
+}
+
+static void test_some_rows_and_several_passes(void **state) {
+    (void)state;
+    put("n.jsonl", "{\"input\":\"0\",\"output\":0}\n{\"input\":\"1\",\"output\":1}\n{\"input\":\"2\",\"output\":2}\n"
+                   "{\"input\":\"3\",\"output\":3}\n{\"input\":\"4\",\"output\":4}\n");
+    DatasetOptions options = file_options("n.jsonl");
+    options.repeat = 3;
+    Dataset set = open_set(&options);
+    assert_int_equal(dataset_count(&set, DATASET_REST), 15);
+    for (int i = 0; i < 15; i++) {
+        DatasetQuestion q = ask(&set, DATASET_REST, i);
+        assert_int_equal(q.gold[0] - '0', i % 5);
+        dataset_question_close(&q);
+    }
+    dataset_close(&set);
+    options.max_samples = 2;
+    set = open_set(&options);
+    assert_int_equal(dataset_count(&set, DATASET_REST), 6);
+    char first[6];
+    for (int i = 0; i < 6; i++) {
+        DatasetQuestion q = ask(&set, DATASET_REST, i);
+        first[i] = q.gold[0];
+        assert_int_equal(first[i], first[i % 2]);
+        dataset_question_close(&q);
+    }
+    assert_true(first[0] != first[1]);
+    dataset_close(&set);
+    options.split_validation_size = 1;
+    refused(&options, "data.train.repeat: 3 with split_validation_size 1 would train on questions that are held out");
+    options.split_validation_size = 0, options.max_samples = 0, options.repeat = 1000000000;
+    refused(&options, "data.train.repeat: 1000000000 times 5 questions");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_conversations),
         cmocka_unit_test(test_gsm8k),
         cmocka_unit_test(test_named_rows),
+        cmocka_unit_test(test_lessons),
+        cmocka_unit_test(test_squad_and_whole_solutions),
+        cmocka_unit_test(test_some_rows_and_several_passes),
         cmocka_unit_test(test_folders),
         cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_prompt_files),

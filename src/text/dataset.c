@@ -214,7 +214,9 @@ static bool read_question(DatasetQuestion *q, const Dataset *dataset, Arena *are
     const json_t *answer = find_value(q->row, out);
     if (!answer && dataset->use == DATASET_LEARNED) return missing_key(q->row, out, "output_key", error);
     if (!read_gold(&q->gold, dataset, answer, out, arena, error)) return false;
-    if (dataset->use == DATASET_LEARNED && q->gold) json_array_append_new(q->messages, message("assistant", q->gold));
+    if (dataset->use != DATASET_LEARNED) return true;
+    if (!q->gold) return error_set(error, "no answer%s to learn", dataset->gsm8k ? " behind ####" : "");
+    json_array_append_new(q->messages, message("assistant", q->gold));
     return true;
 }
 
@@ -321,25 +323,16 @@ static bool read_row(DatasetQuestion *q, const Dataset *dataset, int64_t row, Ar
            error_prefix(error, "%s:%lld: ", dataset->records.path, (long long)records_line(&dataset->records, row));
 }
 
-// Whether the row has the answer that the data set's use needs.
-static bool check_answer(const Dataset *dataset, const DatasetQuestion *question, int64_t row, Error *error) {
-    const char *behind = dataset->gsm8k ? " behind ####" : "", *path = dataset->records.path;
-    long long line = (long long)records_line(&dataset->records, row);
-    size_t count = json_array_size(question->messages);
-    if (dataset->use == DATASET_ASKED || question->gold) return true;
-    if (dataset->use == DATASET_COMPARED)
-        return error_set(error, "%s:%lld: no right answer%s, which the reward of env_name '%s' compares with", path,
-                         line, behind, dataset->options->env_name);
-    return (count && strcmp(role_of(json_array_get(question->messages, count - 1)), "user")) ||
-           error_set(error, "%s:%lld: no answer%s to learn", path, line, behind);
-}
-
 static bool check_rows(const Dataset *dataset, Error *error) {
     Arena arena = {0};
     bool good = true;
     for (int64_t row = 0; good && row < dataset->rows; row++) {
         DatasetQuestion question;
-        good = read_row(&question, dataset, row, &arena, error) && check_answer(dataset, &question, row, error);
+        good = read_row(&question, dataset, row, &arena, error);
+        if (good && dataset->use == DATASET_COMPARED && !question.gold)
+            good = error_set(error, "%s:%lld: no right answer%s, which the reward of env_name '%s' compares with",
+                             dataset->records.path, (long long)records_line(&dataset->records, row),
+                             dataset->gsm8k ? " behind ####" : "", dataset->options->env_name);
         dataset_question_close(&question);
         arena_reset(&arena);
     }
