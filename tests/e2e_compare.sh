@@ -60,6 +60,11 @@ check "the first difference" $?
 "$whet" compare --first-difference "$work/whole/float32_seed1" "$work/whole/float32_seed2" --steps 1 --out "$work/first" >"$work/out" 2>/dev/null &&
     grep -q 'The first tensor whose bits differ: step 1' "$work/out"
 check "the first difference of two runs" $?
+for arm in 1 2 3 4; do compare beside --vary $vary --seeds 1,2 --arm $arm --quiet >"$work/out" 2>&1 & done
+wait
+compare beside --vary $vary --seeds 1,2 >"$work/beside.txt" 2>"$work/err" && [ "$(grep -c 'there already' "$work/err")" = 4 ] &&
+    figures "$work/beside.txt" >"$work/b" && cmp "$work/a" "$work/b"
+check "arms side by side: the same figures" $?
 printf '# Title\n\n<!-- compare whole/summary.json verdict -->\n<!-- /compare -->\n' >"$work/page.md"
 "$whet" compare --document "$work/page.md" && grep -q 'not decided' "$work/page.md"; check "figures in a document" $?
 refuse() { # refuse STATUS PATTERN word …
@@ -73,6 +78,7 @@ refuse 2 'belongs to --plan' "$work/recipe.yaml" --vary $vary --ranks 2
 refuse 2 'belongs to runs' "$work/recipe.yaml" --vary $vary --plan --margin 0.1
 refuse 2 'two recipes' "$work/recipe.yaml" --first-difference --vary grpo.seed=1,2,3
 refuse 2 'two recipes' "$work/recipe.yaml" --first-difference
+refuse 1 'there are 2' "$work/recipe.yaml" policy.model_name="$work/llama" --vary $vary --arm 3 --out "$work/none"
 refuse 1 'is no run' "$work/whole/float32_seed1" "$work/llama"
 refuse 1 'unknown key' "$work/recipe.yaml" --vary policy.precisoin=float32,bfloat16
 refuse 1 'holds a run by another recipe' "$work/recipe.yaml" policy.model_name="$work/llama" --vary $vary --seeds 1,2 --out "$work/whole" grpo.num_prompts_per_step=4 policy.train_global_batch_size=16

@@ -375,28 +375,38 @@ static bool is_there(CompareArm *arm, Arena *arena) {
            compare_arms_whole(arm, &ignored);
 }
 
+// Trains an arm unless it is there, and reads what it left.
 static bool train_arm(Comparison *c, int value, int seed, Comm *world, int *stop, Error *error) {
     CompareArm *arm = compare_arms_at(c, value, seed);
     int number = seed * c->value_count + value + 1, count = c->value_count * c->seed_count;
     bool there = is_there(arm, c->arena); // the same on all ranks: nobody writes there yet
     log_info("arm %d of %d: %s %s, seed %lld, in %s%s", number, count, c->key, arm->value, (long long)arm->seed,
              arm->folder, there ? ": there already" : "");
-    if (!there) {
-        if (!train_command_train(arm->settings, world, NULL, stop, error))
-            return error_prefix(error, "%s: ", arm->folder);
-        if (*stop) return true;
-        arm->ended = true;
-        bool read = comm_agree(world, true, error) && run_record_open(&arm->record, arm->folder, c->arena, error);
-        if (!comm_agree(world, read, error)) return false;
-    }
-    return comm_agree(world, compare_arms_whole(arm, error) && compare_pairs_check(c, value, seed, error), error);
+    if (there) return true;
+    if (!train_command_train(arm->settings, world, NULL, stop, error)) return error_prefix(error, "%s: ", arm->folder);
+    if (*stop) return true;
+    arm->ended = true;
+    bool read = comm_agree(world, true, error) && run_record_open(&arm->record, arm->folder, c->arena, error);
+    return comm_agree(world, read && compare_arms_whole(arm, error), error);
+}
+
+bool compare_arms_train_one(Comparison *c, int64_t number, Comm *world, int *stop, Error *error) {
+    int64_t count = (int64_t)c->value_count * c->seed_count, index = number - 1;
+    *stop = 0;
+    if (index >= count) return error_set(error, "--arm is %lld; there are %lld", (long long)number, (long long)count);
+    settings_log_notes(c->arms->settings);
+    return train_arm(c, (int)(index % c->value_count), (int)(index / c->value_count), world, stop, error);
 }
 
 bool compare_arms_train(Comparison *c, Comm *world, int *stop, Error *error) {
     *stop = 0;
     settings_log_notes(c->arms->settings);
-    for (int s = 0; s < c->seed_count; s++)
-        for (int v = 0; v < c->value_count && !*stop; v++)
+    for (int s = 0; s < c->seed_count; s++) {
+        for (int v = 0; v < c->value_count; v++) {
             if (!train_arm(c, v, s, world, stop, error)) return false;
+            if (*stop) return true;
+            if (!comm_agree(world, compare_pairs_check(c, v, s, error), error)) return false;
+        }
+    }
     return true;
 }

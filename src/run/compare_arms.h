@@ -50,5 +50,8 @@ bool compare_arms_check(const Comparison *comparison, Error *error);
 // baseline as soon as it is there. As every rank does it. *stop: the signal that ended it, or 0; the same command goes on from there.
 bool compare_arms_train(Comparison *comparison, Comm *world, int *stop, Error *error);
 
+// Trains one of them alone, by its number from 1 in that order: so arms can run side by side, in processes of their own.
+bool compare_arms_train_one(Comparison *comparison, int64_t number, Comm *world, int *stop, Error *error);
+
 // Whether the record holds every step and a validation before the first and after the last.
 bool compare_arms_whole(const CompareArm *arm, Error *error);

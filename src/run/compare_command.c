@@ -38,7 +38,7 @@ static bool open_recipe(Comparison *c, Arguments *a, Arena *arena, Error *error)
 
 static bool open_runs(Comparison *c, Arguments *a, Arena *arena, Error *error) {
     const char *vary = command_text(a, "--vary");
-    if (command_text(a, "--seeds") || (vary && strchr(vary, '=')))
+    if (command_text(a, "--seeds") || command_text(a, "--arm") || (vary && strchr(vary, '=')))
         return command_misuse(a) ||
                error_set(error, "%s is a run: its seed and its values are there already", a->operands[0]);
     return compare_arms_of_runs(c, a->operand_count, a->operands, vary, command_text(a, "--out"), arena, error);
@@ -159,13 +159,10 @@ static bool check_options(Arguments *a, Mode mode, Error *error) {
     static const struct {
         const char *name, *belongs;
         Mode mode;
-    } own[] = {{"--seeds", "runs", MODE_RUNS},
-               {"--margin", "runs", MODE_RUNS},
-               {"--warm-up", "runs", MODE_RUNS},
-               {"--ranks", "--plan", MODE_PLAN},
-               {"--prompt-tokens", "--plan", MODE_PLAN},
-               {"--answer-tokens", "--plan", MODE_PLAN},
-               {"--steps", "--first-difference", MODE_FIRST}};
+    } own[] = {{"--seeds", "runs", MODE_RUNS},           {"--arm", "runs", MODE_RUNS},
+               {"--margin", "runs", MODE_RUNS},          {"--warm-up", "runs", MODE_RUNS},
+               {"--ranks", "--plan", MODE_PLAN},         {"--prompt-tokens", "--plan", MODE_PLAN},
+               {"--answer-tokens", "--plan", MODE_PLAN}, {"--steps", "--first-difference", MODE_FIRST}};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (command_text(a, own[i].name) && mode != own[i].mode)
             return command_misuse(a) || error_set(error, "%s belongs to %s", own[i].name, own[i].belongs);
@@ -193,12 +190,15 @@ static bool compare(Arguments *a, Comm *world, int *stop, Arena *arena, Error *e
     CompareOptions options = {.margin = 0.02, .warm_up = 1};
     const char *document = command_text(a, "--document");
     bool runs = file_is_folder(a->operands[0]);
-    bool good = command_real(a, "--margin", &options.margin, 0, 1e9, error) &&
+    int64_t arm = 0;
+    bool good = command_integer(a, "--arm", &arm, 1, 1000000, error) &&
+                command_real(a, "--margin", &options.margin, 0, 1e9, error) &&
                 command_integer(a, "--warm-up", &options.warm_up, 0, 1000000, error) &&
                 (runs ? open_runs : open_recipe)(&comparison, a, arena, error) &&
                 (runs || compare_arms_check(&comparison, error));
     if (!comm_agree(world, good, error)) return false;
     if (world->rank) log_set_level(LOG_QUIET);
+    if (arm) return compare_arms_train_one(&comparison, arm, world, stop, error);
     if (!runs && !compare_arms_train(&comparison, world, stop, error)) return false;
     if (*stop || world->rank) return true;
     return show(&comparison, &options, a, error) && (!document || compare_document_write(document, error));
@@ -255,21 +255,21 @@ const Command compare_command = {
         "whet compare results/a results/b                   # runs that exist\n"
         "whet compare RECIPE --vary policy.precision=float32,bfloat16 --first-difference\n"
         "whet compare --document docs/experiments/x.md      # puts the figures of its summaries into a document\n",
-    .options = {{"--vary", "KEY=A,B[,…]",
-                 "the key in which the arms differ, and its values; the first is the baseline"},
-                {"--seeds", "S,S", "run every value with each of these seeds (default: the recipe's own)"},
-                {"--margin", "M", "so much less held-out accuracy is not worse (default 0.02)"},
-                {"--warm-up", "N", "updates left out of the memory table (default 1)"},
-                {"--out", "FOLDER",
-                 "where arms, summary and plots go (default results/compare/RECIPE_KEY; runs: beside the first)"},
-                {"--document", "FILE", "write the figures of the summaries that it names into this Markdown file"},
-                {"--plan", NULL, "only the memory of each value, planned: nothing is run, no weights are needed"},
-                {"--ranks", "N", "ranks that are planned for (default 1)"},
-                {"--prompt-tokens", "N", "of every prompt that is planned (default as in `whet plan`)"},
-                {"--answer-tokens", "N", "of every answer, likewise"},
-                {"--first-difference", NULL,
-                 "name the first tensor whose bits differ between two recipes, runs or values"},
-                {"--steps", "N", "so many updates are looked at for it (default 2)"},
-                {"--quiet", NULL, "print warnings and the result only"}},
+    .options =
+        {{"--vary", "KEY=A,B[,…]", "the key in which the arms differ, and its values; the first is the baseline"},
+         {"--seeds", "S,S", "run every value with each of these seeds (default: the recipe's own)"},
+         {"--arm", "N", "train only the N-th arm, to run several side by side; the command without it compares them"},
+         {"--margin", "M", "so much less held-out accuracy is not worse (default 0.02)"},
+         {"--warm-up", "N", "updates left out of the memory table (default 1)"},
+         {"--out", "FOLDER",
+          "where arms, summary and plots go (default results/compare/RECIPE_KEY; runs: beside the first)"},
+         {"--document", "FILE", "write the figures of the summaries that it names into this Markdown file"},
+         {"--plan", NULL, "only the memory of each value, planned: nothing is run, no weights are needed"},
+         {"--ranks", "N", "ranks that are planned for (default 1)"},
+         {"--prompt-tokens", "N", "of every prompt that is planned (default as in `whet plan`)"},
+         {"--answer-tokens", "N", "of every answer, likewise"},
+         {"--first-difference", NULL, "name the first tensor whose bits differ between two recipes, runs or values"},
+         {"--steps", "N", "so many updates are looked at for it (default 2)"},
+         {"--quiet", NULL, "print warnings and the result only"}},
     .run = run_compare,
 };
