@@ -2,11 +2,15 @@
 
 #include "base/int64.h"
 #include "run/learning.h"
+#include "run/sft.h"
+#include "run/supervision.h"
 
 #include <string.h>
 
 bool plan_lengths(int64_t *prompt, int64_t *answer, const Settings *s, const PlanOptions *options, Error *error) {
-    int64_t room = s->generation.max_length, longest = s->generation.max_new_tokens;
+    bool sft = s->algorithm == ALGORITHM_SFT; // an answer there is what is learned
+    int64_t room = sft ? s->policy.max_total_sequence_length : s->generation.max_length;
+    int64_t longest = sft ? room : s->generation.max_new_tokens;
     int64_t most_prompt = int64_smaller(room - 1, s->data.max_input_seq_length);
     *prompt = options->prompt_tokens;
     if (!*prompt) {
@@ -86,6 +90,48 @@ static bool roll_out(Samples *samples, Trainer *t, const PlanOptions *options, c
     return true;
 }
 
+// Conversations of a prompt and an answer that is learned.
+static TrainBatch conversations(const Trainer *t, int64_t count, const int64_t *prompt_tokens, Arena *arena) {
+    int64_t answer = t->settings->generation.max_new_tokens, *offset = arena_array(arena, int64_t, count + 1);
+    for (int64_t b = 0; b < count; b++) offset[b + 1] = offset[b] + prompt_tokens[b] + answer;
+    int32_t *ids = arena_array(arena, int32_t, offset[count]);
+    float *mask = arena_array(arena, float, offset[count]), *sample_mask = arena_array(arena, float, count);
+    for (int64_t b = 0; b < count; b++) {
+        sample_mask[b] = 1;
+        for (int64_t i = offset[b] + prompt_tokens[b]; i < offset[b + 1]; i++) mask[i] = 1;
+    }
+    return (TrainBatch){.count = count, .offset = offset, .ids = ids, .mask = mask, .sample_mask = sample_mask};
+}
+
+static void step_of_sft(Trainer *t, const int64_t *prompt_tokens, StepReport *report) {
+    Arena arena = {0};
+    bool complete;
+    TrainBatch batch = conversations(t, settings_prompts_per_batch(t->settings), prompt_tokens, &arena);
+    sft_update(report, &complete, &batch, t);
+    arena_close(&arena);
+}
+
+static bool validation_of_sft(Trainer *t, const PlanOptions *options, int64_t prompt_tokens, Error *error) {
+    const SftOptions *sft = &t->settings->sft;
+    int64_t batches = options->memory_only || sft->val_batches < 1 ? 1 : sft->val_batches, learned = 0;
+    double loss = 0;
+    Arena arena = {0};
+    bool good = true;
+    trainer_refit(t);
+    MemoryPhase before = ledger_enter(&t->ops.device.ledger, PHASE_VALIDATE);
+    for (int64_t i = 0; good && i < batches; i++) {
+        int64_t *tokens = arena_array(&arena, int64_t, sft->val_global_batch_size);
+        for (int64_t b = 0; b < sft->val_global_batch_size; b++) tokens[b] = prompt_tokens;
+        TrainBatch batch = conversations(t, sft->val_global_batch_size, tokens, &arena);
+        good = supervision_measure(&loss, &learned, t, &batch, &arena, error);
+        arena_reset(&arena);
+    }
+    trainer_rest(t);
+    ledger_enter(&t->ops.device.ledger, before);
+    arena_close(&arena);
+    return good;
+}
+
 bool plan_step(Trainer *t, const PlanOptions *options, const int64_t *prompt_tokens, int64_t step, Error *error) {
     const Settings *s = t->settings;
     Ledger *ledger = &t->ops.device.ledger;
@@ -98,6 +144,10 @@ bool plan_step(Trainer *t, const PlanOptions *options, const int64_t *prompt_tok
     bool complete;
     t->committed = true;
     ledger_reset_peaks(ledger);
+    if (s->algorithm == ALGORITHM_SFT) {
+        step_of_sft(t, prompt_tokens, &report);
+        return true;
+    }
     MemoryPhase before = ledger_enter(ledger, PHASE_ROLLOUT);
     EngineRequest *requests = requests_of(t, prompts, prompt_tokens, step, group, &arena);
     bool good = roll_out(&samples, t, options, requests, prompts, wanted, &s->generation, &arena, error);
@@ -113,6 +163,7 @@ bool plan_step(Trainer *t, const PlanOptions *options, const int64_t *prompt_tok
 }
 
 bool plan_validation(Trainer *t, const PlanOptions *options, int64_t prompt_tokens, Error *error) {
+    if (t->settings->algorithm == ALGORITHM_SFT) return validation_of_sft(t, options, prompt_tokens, error);
     const GrpoOptions *grpo = &t->settings->grpo;
     Ledger *ledger = &t->ops.device.ledger;
     int64_t total =
@@ -170,20 +221,23 @@ static bool run_rank(Plan *plan, Trainer *t, int rank, const PlanOptions *option
     Ledger *ledger = &t->ops.device.ledger;
     int64_t prompts = settings_prompts_per_batch(s), *tokens = arena_array(arena, int64_t, prompts);
     for (int64_t p = 0; p < prompts; p++) tokens[p] = plan->prompt_tokens;
-    trainer_refit(t);
+    if (s->algorithm == ALGORITHM_GRPO) trainer_refit(t);
     note_peaks(plan, ledger, rank, PHASE_LOAD, PHASE_LOAD);
     for (int step = options->memory_only; step < 2; step++) {
         forget_work(t);
         if (!plan_step(t, options, tokens, step, error)) return false;
     }
     note_peaks(plan, ledger, rank, PHASE_ROLLOUT, PHASE_REFIT);
-    if (rank == 0) note_wire(&plan->wire, t, &options->machine);
+    if (rank == 0) {
+        note_wire(&plan->wire, t, &options->machine);
+        memcpy(plan->work, t->ops.work, sizeof plan->work);
+    }
     if (settings_validates(s)) {
         ledger_reset_peaks(ledger);
         if (!plan_validation(t, options, plan->prompt_tokens, error)) return false;
         note_peaks(plan, ledger, rank, PHASE_VALIDATE, PHASE_VALIDATE);
     }
-    if (rank == 0) memcpy(plan->work, t->ops.work, sizeof plan->work);
+    if (rank == 0) plan->work[PHASE_VALIDATE] = t->ops.work[PHASE_VALIDATE];
     return true;
 }
 
@@ -206,11 +260,10 @@ static bool plan_rank(Plan *plan, const PlanModel *model, const Settings *settin
 bool plan_make(Plan *plan, const Settings *settings, const PlanOptions *options, Error *error) {
     const PolicyOptions *policy = &settings->policy;
     PlanModel model;
+    bool sft = settings->algorithm == ALGORITHM_SFT;
     *plan = (Plan){.samples = settings->grpo.num_prompts_per_step * settings->grpo.num_generations_per_prompt};
+    if (sft) plan->samples = policy->train_global_batch_size;
     plan->updates = plan->samples / policy->train_global_batch_size;
-    if (settings->algorithm != ALGORITHM_GRPO)
-        return error_set(error, "%s: a plan of supervised fine-tuning is not made yet; expected a recipe of GRPO",
-                         settings->recipe_path);
     if (!plan_lengths(&plan->prompt_tokens, &plan->answer_tokens, settings, options, error) ||
         !plan_model_open(&model, policy->model_name, policy->hf_config_overrides, error))
         return false;

@@ -19,7 +19,8 @@ typedef struct PlanOptions {
 
 // Tokens of every sample: answer_tokens, at most policy.generation.max_new_tokens, behind prompt_tokens. Without a given prompt
 // it has what max_model_len leaves beside the longest answer, at least a quarter of it, at most data.max_input_seq_length;
-// without a given answer it is as long as possible. Refuses what does not fit.
+// without a given answer it is as long as possible. In supervised fine-tuning an answer is what is learned, as long as it
+// fits. Refuses what does not fit.
 bool plan_lengths(int64_t *prompt, int64_t *answer, const Settings *settings, const PlanOptions *options, Error *error);
 
 // Bytes that a rank hands to others, and calls (comm/comm.h).

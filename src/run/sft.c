@@ -23,8 +23,7 @@ static bool read_batch(StepReport *report, Supervision *supervision, const Train
     return true;
 }
 
-// One optimizer step. *complete: false when it is abandoned.
-static void training(StepReport *report, bool *complete, const TrainBatch *batch, Trainer *t) {
+void sft_update(StepReport *report, bool *complete, const TrainBatch *batch, Trainer *t) {
     const Settings *s = t->settings;
     double started = log_seconds();
     UpdateOptions options = {.batching = s->policy.batching,
@@ -53,7 +52,7 @@ static bool one_step(Course *course, Trainer *t, Arena *arena, Error *error) {
     Supervision supervision;
     bool complete;
     if (!read_batch(&report, &supervision, t, arena, error)) return false;
-    training(&report, &complete, &supervision.batch, t);
+    sft_update(&report, &complete, &supervision.batch, t);
     if (complete) return course_finish_step(course, &report, t, error);
     course_leave_step(course, t);
     return true;
