@@ -339,8 +339,8 @@ static void test_classes(void **state) {
         const char *message;
     } cases[] = {
         {"grpo.max_rollout_turns=2", "grpo.max_rollout_turns: 2 is not supported yet; only 1 is"},
-        {"policy.automodel_cfg.tensor_parallel_size=2", "2 is not supported yet; only 1 is"},
-        {"policy.automodel_cfg.tensor_parallel_size=1.0", NULL},
+        {"policy.automodel_cfg.context_parallel_size=2", "2 is not supported yet; only 1 is"},
+        {"policy.automodel_cfg.context_parallel_size=1.0", NULL},
         {"policy.automodel_cfg.enabled=false", "false is not supported yet; only true is"},
         {"policy.automodel_cfg.activation_checkpointing=full",
          "activation_checkpointing: expected true, false or selective, found 'full'"},
@@ -502,7 +502,7 @@ static void test_annotated_yaml(void **state) {
     assert_non_null(
         strstr(text.text, "# built-in default, ${policy.max_total_sequence_length}; Tokens of an answer at most."));
     assert_non_null(strstr(text.text, "; no effect: an internal of vLLM"));
-    assert_non_null(strstr(text.text, "; only 1 is supported yet: Ranks that share each matrix."));
+    assert_non_null(strstr(text.text, "; only 1 is supported yet: Ranks that share each sequence."));
     Value *root;
     if (!yaml_parse(&root, &arena, text.text, text.length, "r.yaml", &error)) fail_msg("%s", error.text);
     strbuf_close(&text);

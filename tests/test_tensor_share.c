@@ -136,7 +136,7 @@ static void test_refusals(void **state) {
         const char *say;
     } wrong[] = {{3, 0, "tp: 3 does not divide 12 query heads, 2 key/value heads, intermediate_size 8960"},
                  {8, 0, "possible are 1, 2, 4"},
-                 {4, 2, "whet.tensor_segments: 2 segments cannot be shared by the 4 ranks of tp; 4 can"},
+                 {4, 2, "whet.tensor_segments: 2 cannot be shared by the 4 ranks of tp; 4 can"},
                  {2, 5, "whet.tensor_segments: 5 segments of at most 16 do not divide 12 query heads"},
                  {1, -1, "whet.tensor_segments: -1"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

@@ -55,6 +55,7 @@ typedef struct PolicyOptions {
     const char *precision, *fsdp_output_dtype;
     PrecisionPolicy dtypes; // what the two say
     WalkCheckpointing activation_checkpointing;
+    int64_t tensor_parallel_size;    // ranks that share the model in training
     int64_t train_global_batch_size; // samples of one optimizer step; divides P · G
     int64_t train_micro_batch_size, logprob_batch_size;
     int64_t logprob_chunk_size; // tokens whose logits exist at a time; 0: our choice (null)
@@ -105,6 +106,7 @@ typedef struct LoggerOptions {
 typedef struct WhetOptions {
     int64_t threads;         // 0: all cores that the process may use
     int64_t reduction_block; // 0: the micro-batch (null)
+    int64_t tensor_segments; // 0: those of the model (null)
 } WhetOptions;
 
 // A key that the recipe sets and that means nothing here.

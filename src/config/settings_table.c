@@ -405,6 +405,10 @@ const Setting settings_table[] = {
 
     INTEGER("whet.threads", whet.threads, "0", 0, 4096, "Threads; 0: one for each core that the process may use."),
     INTEGER_OR_NULL(
+        "whet.tensor_segments", whet.tensor_segments, "null", 1, 16, 0,
+        "Parts of the sums that tensor-parallel ranks share: their number is in the bits, that of the ranks, which "
+        "divides it, is not; null: the largest of 1, 2, 4, 8 that the model allows, or the number of ranks."),
+    INTEGER_OR_NULL(
         "whet.reduction_block", whet.reduction_block, "null", 1, BILLION, 0,
         "Samples whose gradients are summed together, dividing policy.train_micro_batch_size, which then changes "
         "no bit: it is walked in such blocks; null: the micro-batch."),

@@ -70,8 +70,7 @@ bool tensor_share_open(Architecture *share, const Architecture *whole, int rank,
     int of_all = segments ? (int)segments : segments_of(whole);
     if (!tree_divides(of_all, ranks)) {
         if (segments)
-            return error_set(error,
-                             "whet.tensor_segments: %lld segments cannot be shared by the %d ranks of %s; %d can",
+            return error_set(error, "whet.tensor_segments: %lld cannot be shared by the %d ranks of %s; %d can",
                              (long long)segments, ranks, key, ranks);
         of_all = ranks;
     }

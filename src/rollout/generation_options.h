@@ -24,6 +24,8 @@ typedef struct GenerationOptions {
     int64_t max_sequences;                                 // decoded together (whet.max_sequences)
     int64_t kv_cache_tokens; // budget of the cache in tokens; 0: what max_sequences of max_length need
     int64_t prefill_chunk;   // tokens of prompts walked at once, at most
+    int64_t
+        tensor_parallel_size; // ranks that share the weights (vllm_cfg.tensor_parallel_size): obeyed by who opens the model
 } GenerationOptions;
 
 // Refuses values out of range, naming the key.

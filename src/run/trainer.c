@@ -3,6 +3,7 @@
 #include "base/int64.h"
 #include "base/log.h"
 #include "base/stop_signal.h"
+#include "model/tensor_layout.h"
 #include "run/deal.h"
 #include "run/ranks.h"
 #include "run/share.h"
@@ -13,7 +14,7 @@
 static GenerationOptions engine_options(const Trainer *t) {
     const Settings *s = t->settings;
     GenerationOptions options = s->generation;
-    int64_t ranks = t->mesh.data.size;
+    int64_t ranks = t->sampling.mesh.data.size;
     int64_t answers = (settings_prompts_per_batch(s) + ranks - 1) / ranks * s->grpo.num_generations_per_prompt;
     if (settings_validates(s)) // products of at most 1e18
         answers = int64_larger(answers,
@@ -22,9 +23,56 @@ static GenerationOptions engine_options(const Trainer *t) {
     return options;
 }
 
+// segments 0: those of the model (model/tensor_share.h).
+static bool open_layout(TrainerLayout *layout, Trainer *t, const Comm *world, int64_t ranks, int64_t segments,
+                        const char *key, Error *error) {
+    const Architecture *whole = t->model.architecture;
+    if (!mesh_open(&layout->mesh, world, ranks, &t->ops.device, error) ||
+        !tensor_share_open(&layout->share, whole, layout->mesh.tensor.rank, layout->mesh.tensor.size, segments, key,
+                           error))
+        return false;
+    layout->parameters = t->model.parameters;
+    if (ranks == 1) return true;
+    parameters_open(&layout->own, &layout->share);
+    layout->parameters = &layout->own;
+    return true;
+}
+
+// How many ranks share the rollout's weights: as many as the recipe says, where the run has them.
+static int64_t sampling_ranks(const Settings *s, const Comm *world) {
+    int64_t wanted = s->generation.tensor_parallel_size;
+    if (world->size % wanted == 0) return wanted;
+    log_info(
+        "policy.generation.vllm_cfg.tensor_parallel_size is %lld, which does not divide %d rank%s: each samples alone",
+        (long long)wanted, world->size, world->size == 1 ? "" : "s");
+    return 1;
+}
+
+static bool open_layouts(Trainer *t, const Comm *world, Error *error) {
+    const Settings *s = t->settings;
+    int64_t training = s->policy.tensor_parallel_size, sampling = sampling_ranks(s, world);
+    if (training > 1 && s->checkpointing.enabled)
+        return error_set(
+            error,
+            "checkpointing.enabled: true is not supported yet where policy.automodel_cfg.tensor_parallel_size is "
+            "%lld; false is",
+            (long long)training);
+    if (!open_layout(&t->training, t, world, training, s->whet.tensor_segments,
+                     "policy.automodel_cfg.tensor_parallel_size", error))
+        return false;
+    t->mesh = t->training.mesh;
+    return open_layout(&t->sampling, t, world, sampling, t->training.share.segments * training,
+                       "policy.generation.vllm_cfg.tensor_parallel_size", error);
+}
+
+static void close_layout(TrainerLayout *layout) {
+    mesh_close(&layout->mesh);
+    parameters_close(&layout->own);
+}
+
 static bool open_policies(Trainer *t, Error *error) {
     const Settings *s = t->settings;
-    const Architecture *architecture = t->model.architecture;
+    const Architecture *architecture = &t->training.share;
     PrecisionPolicy dtypes = s->policy.dtypes;
     int64_t positions = s->policy.max_total_sequence_length;
     if (positions > architecture->max_positions)
@@ -33,17 +81,18 @@ static bool open_policies(Trainer *t, Error *error) {
     int64_t rows = int64_larger(s->generation.prefill_chunk, engine_options(t).max_sequences);
     t->has_reference = s->algorithm == ALGORITHM_GRPO &&
                        (loss_needs_reference(&s->loss_fn) || advantage_needs_reference(&s->adv_estimator, &s->loss_fn));
-    shard_open(&t->shards, &t->ops, t->model.parameters);
+    shard_open(&t->shards, &t->ops, t->training.parameters);
     walk_open(&t->walk, &t->ops, architecture, &t->shards,
               (WalkOptions){.policy = dtypes,
                             .activation_checkpointing = s->policy.activation_checkpointing,
-                            .max_positions = positions});
-    resident_open(&t->rollout, &t->ops, architecture, t->model.parameters, NULL, dtypes, MEMORY_ROLLOUT_WEIGHTS, rows,
-                  positions);
+                            .max_positions = positions,
+                            .tensor = &t->training.mesh.tensor});
+    resident_open(&t->rollout, &t->ops, &t->sampling.share, t->sampling.parameters, &t->sampling.mesh.tensor, dtypes,
+                  MEMORY_ROLLOUT_WEIGHTS, rows, positions);
     if (!comm_agree(&t->mesh.world, shard_load(&t->shards, t->model.file, error), error)) return false;
     if (!t->has_reference) return true;
-    resident_open(&t->reference, &t->ops, architecture, t->model.parameters, NULL, dtypes, MEMORY_REFERENCE, rows,
-                  positions);
+    resident_open(&t->reference, &t->ops, architecture, t->training.parameters, &t->training.mesh.tensor, dtypes,
+                  MEMORY_REFERENCE, rows, positions);
     for (int unit = 0; unit < t->model.parameters->unit_count; unit++)
         resident_load_unit(&t->reference, unit, &t->shards.weight[unit]);
     return true;
@@ -71,25 +120,23 @@ static bool open_inputs(Trainer *t, int threads, Error *error) {
 
 bool trainer_open_ranks(Trainer *t, const Settings *settings, Comm *world, Error *error) {
     *t = (Trainer){.settings = settings, .started = log_seconds()};
-    if (!mesh_open(&t->mesh, world, 1, &t->ops.device, error)) return false;
     int threads = settings->whet.threads ? (int)settings->whet.threads : ranks_threads(world);
     if (!comm_agree(world, open_inputs(t, threads, error), error) ||
         !ranks_same(world, "the model", t->model_digest, error) ||
         !ranks_same(world, "what data.train and data.validation name", t->task.data_digest, error))
         return false;
     EngineStops stops = {t->model.tokenizer, t->model.stop_ids, t->model.stop_count};
+    if (!open_layouts(t, world, error)) return false; // by what all know alike
     return comm_agree(world, open_policies(t, error) && open_engine(t, stops, error), error);
 }
 
 bool trainer_open_plan(Trainer *t, const Settings *settings, const Comm *world, const Architecture *architecture,
                        const ParameterTable *parameters, Error *error) {
     *t = (Trainer){.settings = settings, .started = log_seconds()};
-    if (!mesh_open(&t->mesh, world, 1, &t->ops.device, error) ||
-        !ops_open(&t->ops, (OpsOptions){.device = DEVICE_PLAN}, error))
-        return false;
+    if (!ops_open(&t->ops, (OpsOptions){.device = DEVICE_PLAN}, error)) return false;
     t->model =
         (LoadedModel){.path = settings->policy.model_name, .architecture = architecture, .parameters = parameters};
-    return open_policies(t, error) && open_engine(t, (EngineStops){0}, error);
+    return open_layouts(t, world, error) && open_policies(t, error) && open_engine(t, (EngineStops){0}, error);
 }
 
 bool trainer_open(Trainer *t, const Settings *settings, Error *error) {
@@ -106,7 +153,8 @@ void trainer_close(Trainer *t) {
     shard_close(&t->shards);
     task_close(&t->task);
     loaded_model_close(&t->model);
-    mesh_close(&t->mesh);
+    close_layout(&t->training);
+    close_layout(&t->sampling);
     if (t->ops.kernels) ops_close(&t->ops);
     *t = (Trainer){0};
 }
@@ -117,10 +165,37 @@ void trainer_rest(Trainer *t) {
     resident_drop_scratch(&t->rollout);
 }
 
+// From training's share of the unit to sampling's, by way of the whole unit when they differ.
+static void refit_unit(Trainer *t, int unit) {
+    const ParameterTable *whole = t->model.parameters;
+    Tensor flat = t->shards.weight[unit], rounded = {0}, joined = {0}, part = {0};
+    Device *device = &t->ops.device;
+    int training = t->training.mesh.tensor.size, sampling = t->sampling.mesh.tensor.size;
+    DType compute = t->rollout.policy.compute;
+    if (training != sampling && compute != flat.dtype) {
+        rounded = DEVICE_TENSOR_RAW(device, MEMORY_GATHERED_UNIT, compute, flat.size[0]);
+        rows_cast(&t->ops, &rounded, &flat);
+        flat = rounded;
+    }
+    if (training > 1 && training != sampling) {
+        joined = DEVICE_TENSOR_RAW(device, MEMORY_GATHERED_UNIT, flat.dtype, whole->unit_sizes[unit]);
+        tensor_layout_join(&t->ops, &t->training.mesh.tensor, &t->training.share, whole, unit, &joined, &flat);
+        flat = joined;
+    }
+    if (sampling > 1 && training != sampling) {
+        part = DEVICE_TENSOR_RAW(device, MEMORY_GATHERED_UNIT, flat.dtype, t->sampling.parameters->unit_sizes[unit]);
+        tensor_layout_cut(&t->ops, t->sampling.parameters, whole, unit, &part, &flat);
+        flat = part;
+    }
+    resident_load_unit(&t->rollout, unit, &flat);
+    device_release(device, &part);
+    device_release(device, &joined);
+    device_release(device, &rounded);
+}
+
 void trainer_refit(Trainer *t) {
     MemoryPhase before = ledger_enter(&t->ops.device.ledger, PHASE_REFIT);
-    for (int unit = 0; unit < t->model.parameters->unit_count; unit++)
-        resident_load_unit(&t->rollout, unit, &t->shards.weight[unit]);
+    for (int unit = 0; unit < t->model.parameters->unit_count; unit++) refit_unit(t, unit);
     ledger_enter(&t->ops.device.ledger, before);
 }
 
@@ -191,19 +266,19 @@ bool trainer_rollout(Trainer *t, Samples *samples, EngineCounts *counts, bool *c
     EngineRequest *first;
     int64_t own, total = 0;
     engine_set_sampling(t->engine, options);
-    deal_open(&deal, &first, &own, &t->mesh, requests, count, engine_options(t).max_sequences, &scratch);
+    deal_open(&deal, &first, &own, &t->sampling.mesh, requests, count, engine_options(t).max_sequences, &scratch);
     for (int64_t i = 0; i < own; i++) total += first[i].samples;
     bool good = comm_agree(&t->mesh.world, engine_start(t->engine, first, own, run, error), error) &&
                 comm_agree(&t->mesh.world, sample(t, &deal, label, total, options->max_new_tokens, error), error);
     *complete = good && !trainer_stops(t);
     if (*complete) {
         Samples collected;
-        engine_collect(t->engine, &collected, t->mesh.data.size > 1 ? &scratch : arena);
-        share_samples(samples, &collected, &t->mesh.data, arena);
+        engine_collect(t->engine, &collected, t->sampling.mesh.data.size > 1 ? &scratch : arena);
+        share_samples(samples, &collected, &t->sampling.mesh.data, arena);
         say_lost(samples, label);
         if (trainer_writes(t) && t->model.tokenizer) decode_answers(t, samples, arena);
     }
-    if (counts) *counts = share_counts(engine_counts(t->engine), &t->mesh.data);
+    if (counts) *counts = share_counts(engine_counts(t->engine), &t->sampling.mesh.data);
     arena_close(&scratch);
     return good;
 }

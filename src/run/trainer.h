@@ -9,10 +9,19 @@
 #include "run/tensorboard.h"
 #include "train/walk.h"
 
+// How ranks divide the model: mesh.tensor shares it.
+typedef struct TrainerLayout {
+    Mesh mesh;
+    Architecture share;               // what this rank holds; all of it when mesh.tensor has one rank
+    ParameterTable own;               // closed then
+    const ParameterTable *parameters; // of the share
+} TrainerLayout;
+
 typedef struct Trainer {
     const Settings *settings;
     Ops ops;
-    Mesh mesh; // the ranks of the run: all hold the same samples, counts and settings, and decide alike
+    Mesh mesh; // the ranks of the run: all hold the same samples, counts and settings, and decide alike (training's)
+    TrainerLayout training, sampling; // sampling: of the rollout; often the same, but communicators of its own
     LoadedModel model;
     Shards shards;      // fp32 masters and moments
     Walk walk;          // training walk over them
