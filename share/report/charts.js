@@ -85,6 +85,19 @@ function stepOf(format, range) {
     return [1, 2, 4, 5, 10, 20, 25, 50, 100, 200, 256, 512, 1024].find((step) => step * unit >= rough) * unit;
 }
 
+// As many digits as tell the ticks of an axis apart.
+function tickLabel(format, log) {
+    return (value, index, ticks) => {
+        const gap = ticks.length > 1 ? Math.abs(ticks[1].value - ticks[0].value) : 0, highest = Math.max(...ticks.map((tick) => Math.abs(tick.value)));
+        const digits = (step) => Math.min(9, Math.max(0, Math.ceil(-Math.log10(step) - 1e-9)));
+        const scale = format === mebibytes ? 1048576 : 1, unit = byteUnit(highest * scale);
+        if (log || !(gap > 0)) return trimmed(format(value));
+        if (format === bytes || format === mebibytes) return trimmed(fixed(value * scale / 1024 ** unit, digits(gap * scale / 1024 ** unit))) + "\u202f" + byteUnits[unit];
+        if (format === number && highest >= 1e-3 && highest < 1e7) return trimmed(fixed(value, digits(gap)));
+        return trimmed(format(value));
+    };
+}
+
 function axes(format, log, range, steps) {
     const ticks = { color: variable("--soft"), font: { size: 11 }, maxRotation: 0 };
     return {
@@ -94,7 +107,7 @@ function axes(format, log, range, steps) {
         },
         y: {
             type: log ? "logarithmic" : "linear", grid: { color: variable("--grid"), drawBorder: false, drawTicks: false },
-            ticks: { ...ticks, padding: 8, maxTicksLimit: 6, callback: (value) => trimmed(format(value)), stepSize: log ? undefined : stepOf(format, range) },
+            ticks: { ...ticks, padding: 8, maxTicksLimit: 6, callback: tickLabel(format, log), stepSize: log ? undefined : stepOf(format, range) },
         },
     };
 }
@@ -113,6 +126,7 @@ function lineChart(canvas, { name, lines, format, window, log }) {
     const sets = [], values = finite(lines.flatMap((line) => line.points.map(([, value]) => value))), low = Math.min(...values), high = Math.max(...values);
     const ends = lines.flatMap((line) => (line.points.length ? [line.points[0][0], last(line.points)[0]] : []));
     const steps = ends.length ? [Math.min(...ends), Math.max(...ends)] : [0, 1];
+    if (steps[0] === steps[1]) steps[0]--, steps[1]++;
     for (const line of lines) {
         sets.push(set(line, line.drawn, "", 1.75));
         if (window > 1) sets.push(set(line, line.points, "48", 1));
@@ -208,7 +222,7 @@ function listen(chart, canvas) {
 function barChart(canvas, { name, labels, sets, format, lying, head = String }) {
     const ticks = { color: variable("--soft"), font: { size: 11 }, maxRotation: 0 };
     const highest = Math.max(...labels.map((_, index) => sets.reduce((sum, set) => sum + set.values[index], 0)));
-    const value = { stacked: true, grid: { color: variable("--grid"), drawBorder: false, drawTicks: false }, ticks: { ...ticks, padding: 6, maxTicksLimit: 6, callback: (at) => trimmed(format(at)), stepSize: stepOf(format, highest) } };
+    const value = { stacked: true, grid: { color: variable("--grid"), drawBorder: false, drawTicks: false }, ticks: { ...ticks, padding: 6, maxTicksLimit: 6, callback: tickLabel(format, false), stepSize: stepOf(format, highest) } };
     const label = { stacked: true, grid: { display: false, drawBorder: false }, ticks: { ...ticks, color: lying ? variable("--ink") : ticks.color, autoSkip: !lying, maxTicksLimit: lying ? undefined : 9 } };
     const chart = new Chart(canvas, {
         type: "bar",

@@ -101,12 +101,13 @@ function number(value) {
 // Without zeros that say nothing, for the ticks of an axis.
 const trimmed = (text) => text.replace(/(\.\d*?)0+(?!\d)/, "$1").replace(/\.(?!\d)/, "");
 
+const byteUnits = ["B", "KiB", "MiB", "GiB", "TiB"];
+const byteUnit = (value) => Math.min(byteUnits.length - 1, Math.floor(Math.log2(Math.max(1, Math.abs(value))) / 10));
+
 function bytes(value) {
     if (value === null || value === undefined || !Number.isFinite(value)) return number(value);
-    const units = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let unit = 0;
-    while (Math.abs(value) >= 1024 && unit < units.length - 1) value /= 1024, unit++;
-    return fixed(value, unit === 0 || Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2) + "\u202f" + units[unit];
+    const unit = byteUnit(value), scaled = value / 1024 ** unit, size = Math.abs(scaled);
+    return fixed(scaled, unit === 0 || size >= 100 ? 0 : size >= 10 ? 1 : 2) + "\u202f" + byteUnits[unit];
 }
 
 const mebibytes = (value) => bytes(value === null ? null : value * 1048576);

@@ -26,27 +26,30 @@ const headline = [
     ["train/mean_gen_tokens_per_sample", "Length of an answer", "tokens, mean of a step's samples"],
     ["train/truncation_rate", "Answers cut off", "share of a step's samples"],
     ["train/approx_entropy", "Entropy", null],
+    ["train/loss", "Loss", null],
+    ["validation/val_loss", "Held-out loss", "mean over the tokens of held-out conversations"],
     ["train/grad_norm", "Norm of the gradient", "before clipping"],
     ["memory/peak_memory_allocated_mb", "Peak memory", "device memory of a step"],
     ["timing/train/total_step_time", "Time of a step", null],
 ];
 
-// Steps that were trained (a validation before training is none).
-const trained = (run) => series(run, "train/reward");
+// [metric, label, whether more is better] of what a run is after, in training and on what is held out.
+const aims = (run) => (column(run, "train/reward").length || !column(run, "train/loss").length ? [["train/reward", "reward", true], ["validation/accuracy", "held-out accuracy", true]]
+    : [["train/loss", "loss", false], ["validation/val_loss", "held-out loss", false]]);
 
 function figures(run) {
-    const reward = trained(run).map(([, value]) => value), accuracy = series(run, "validation/accuracy");
-    const best = accuracy.length ? accuracy.reduce((a, b) => (b[1] > a[1] ? b : a)) : null;
+    const [[aim, aimLabel], [check, checkLabel, more]] = aims(run), reward = series(run, aim).map(([, value]) => value), accuracy = series(run, check);
+    const best = accuracy.length ? accuracy.reduce((a, b) => ((more ? b[1] > a[1] : b[1] < a[1]) ? b : a)) : null;
     const times = finite(column(run, "timing/train/total_step_time"));
     const checks = finite(column(run, "timing/validation/total_validation_time"));
     const mismatch = column(run, "train/max_abs_logprob_error").filter((value) => value !== null);
     const peaks = finite(column(run, "memory/peak_memory_allocated_mb"));
-    const wanted = run.config && Number(run.config["grpo.max_num_steps"]);
-    const count = trained(run).length;
+    const wanted = run.config && Number(run.config[more ? "grpo.max_num_steps" : "sft.max_num_steps"]);
+    const count = reward.length;
     return [
         ["steps", number(count), wanted && wanted !== count ? "of " + number(wanted) : null],
-        ["reward", number(mean(finite(reward.slice(-10)))), reward.length > 10 ? "from " + number(mean(finite(reward.slice(0, 10)))) : null],
-        ["held-out accuracy", accuracy.length ? number(last(accuracy)[1]) : "–",
+        [aimLabel, number(mean(finite(reward.slice(-10)))), reward.length > 10 ? "from " + number(mean(finite(reward.slice(0, 10)))) : null],
+        [checkLabel, accuracy.length ? number(last(accuracy)[1]) : "–",
             accuracy.length > 1 ? "best " + number(best[1]) + " at step " + best[0] : null],
         ["time of a step", times.length ? seconds(mean(times)) : "–", null],
         ["all steps", times.length ? seconds(times.reduce((a, b) => a + b, 0)) : "–",
@@ -60,7 +63,7 @@ function figures(run) {
 function figuresTable(list) {
     const rows = list.map((run) => [run, figures(run)]);
     if (!rows.length) return null;
-    const note = { "reward": "mean of the last 10 steps, from the mean of the first 10", "largest mismatch": meanings["train/max_abs_logprob_error"] };
+    const note = { "reward": "mean of the last 10 steps, from the mean of the first 10", "loss": "mean of the last 10 steps, from the mean of the first 10", "largest mismatch": meanings["train/max_abs_logprob_error"] };
     if (rows.length === 1)
         return h("dl", { class: "figures" }, rows[0][1].map(([label, value, more]) =>
             h("div", { class: "card", title: note[label] }, h("dt", {}, label), h("dd", {}, value), h("dd", { class: "more" }, more || "\u00a0"))));
