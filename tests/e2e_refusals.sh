@@ -98,7 +98,7 @@ refused 1 "raise.jinja:1: .*no way" generate "$model" hi --chat-template "$work/
 # --- what the machine does not have
 refused 1 "^whet: cannot get .*GiB for kv_cache.*the machine has" train "$work/recipe.yaml" policy.model_name="$model" \
     logger.log_dir="$work/big" checkpointing.checkpoint_dir="$work/big" whet.kv_cache_tokens=2147483647 \
-    policy.precision=float32
+    policy.precision=float32 --quiet
 # shellcheck disable=SC3045 # dash and bash have it
 if (ulimit -v 3000000) 2>/dev/null && ! grep -q _asan_ "$whet"; then # the sanitizer's own memory is larger
     # shellcheck disable=SC3045
