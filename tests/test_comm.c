@@ -115,6 +115,7 @@ static void tickets_are_given_once(void **state) {
             given[comm.rank * EACH + i] = (int32_t)comm_tickets_take(&comm, 1);
             if (i) assert_true(given[comm.rank * EACH + i] > given[comm.rank * EACH + i - 1]);
         }
+        comm_tickets_finish(&comm);
         comm_all_gather(&comm, given, EACH * sizeof *given);
         bool seen[16 * EACH] = {false};
         for (int i = 0; i < comm.size * EACH; i++) {

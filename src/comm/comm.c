@@ -146,11 +146,17 @@ uint64_t comm_largest(Comm *comm, uint64_t value) {
 
 void comm_tickets_restart(Comm *world) {
     world->taken = 0;
-    if (world->kind == COMM_MPI) comm_mpi_tickets_restart(world);
+    world->finished = 0;
+    comm_any(world, false); // nobody asks before it is 0
 }
 
 int64_t comm_tickets_take(Comm *world, int64_t count) {
-    if (world->kind == COMM_MPI) return comm_mpi_tickets_take(world, count);
+    if (world->kind == COMM_MPI && world->rank) return comm_mpi_tickets_ask(world, count);
+    if (world->kind == COMM_MPI) comm_mpi_tickets_answer(world);
     world->taken += count;
     return world->taken - count;
+}
+
+void comm_tickets_finish(Comm *world) {
+    if (world->kind == COMM_MPI) comm_mpi_tickets_finish(world);
 }

@@ -22,12 +22,12 @@ typedef struct CommCounts {
 typedef struct Comm {
     CommKind kind;
     int rank, size;
-    Device *device;   // of which comm_all_to_all takes its buffer
-    intptr_t handle;  // mpi: its MPI_Comm
-    intptr_t ending;  // mpi, of the world: another one, for comm_end_world alone
-    intptr_t tickets; // mpi, of the world: the window of the shared number
-    int64_t taken;    // else: the number itself
-    size_t stripe;    // bytes, the most of one message; tests make it smaller
+    Device *device;  // of which comm_all_to_all takes its buffer
+    intptr_t handle; // mpi: its MPI_Comm
+    intptr_t ending; // mpi, of the world: another one, for comm_end_world alone
+    int64_t taken;   // rank 0 of the world: the number that comm_tickets_take gives next, and
+    int finished;    // ranks that will not ask any more
+    size_t stripe;   // bytes, the most of one message; tests make it smaller
     CommCounts counts;
 } Comm;
 
@@ -60,10 +60,12 @@ void comm_all_to_all(Comm *comm, void *data, size_t bytes);
 // data[bytes] of the root comes to all.
 void comm_broadcast(Comm *comm, void *data, size_t bytes, int root);
 
-// A number that all ranks of the world share, and any may add to at any time, by itself. All call restart, which sets it to 0. While
-// a rank computes and makes no call, another's addition may have to wait for it.
+// A number that all ranks of the world share, and any may add to at any time, by itself: take gives what it was before. Rank 0 keeps
+// it and answers the others when it calls take itself (with 0 if need be), so between two such calls they wait. All ranks
+// call restart, which sets it to 0, and finish, in which rank 0 answers until all have come.
 void comm_tickets_restart(Comm *world);
-int64_t comm_tickets_take(Comm *world, int64_t count); // the number before count was added
+int64_t comm_tickets_take(Comm *world, int64_t count);
+void comm_tickets_finish(Comm *world);
 
 // Ends a phase that may fail: true when it was good everywhere; else false, with the message of the first rank that failed, and its
 // number before it unless all failed.

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <time.h>
 
+enum { TAG_PARTS, TAG_ASK, TAG_ANSWER };
+
 static MPI_Comm of(const Comm *comm) {
     return (MPI_Comm)comm->handle;
 }
@@ -26,8 +28,16 @@ static void must(int code, const char *call) {
     _Exit(1);
 }
 
-// Sleeps ever longer, up to a millisecond, and for no more than an eighth of what it has waited. False: not done after `limit`
-// seconds; 0: waits on.
+// Sleeps ever longer, up to a millisecond, and for no more than an eighth of what it has waited.
+static void nap(double waited) {
+    long length = (long)(1e9 / 8 * waited);
+    if (waited < 20e-6)
+        sched_yield();
+    else
+        nanosleep(&(struct timespec){.tv_nsec = length < 1000000 ? length : 1000000}, NULL);
+}
+
+// False: not done after `limit` seconds; 0: waits on.
 static bool wait_within(Comm *comm, MPI_Request *request, double limit) {
     double started = log_seconds(), waited = 0;
     for (int done = 0;;) {
@@ -35,11 +45,7 @@ static bool wait_within(Comm *comm, MPI_Request *request, double limit) {
         waited = log_seconds() - started;
         if (done) break;
         if (limit > 0 && waited > limit) return false;
-        long nap = (long)(1e9 / 8 * waited);
-        if (waited < 20e-6)
-            sched_yield();
-        else
-            nanosleep(&(struct timespec){.tv_nsec = nap < 1000000 ? nap : 1000000}, NULL);
+        nap(waited);
     }
     comm->counts.waited += waited;
     return true;
@@ -53,18 +59,6 @@ static void meet(Comm *comm) {
     MPI_Request request;
     must(MPI_Ibarrier(of(comm), &request), "MPI_Ibarrier");
     wait_for(comm, &request);
-}
-
-// The number lies with rank 0.
-static void open_tickets(Comm *world) {
-    MPI_Win window;
-    int64_t *number;
-    must(MPI_Win_allocate(world->rank ? 0 : sizeof *number, sizeof *number, MPI_INFO_NULL, of(world), &number, &window),
-         "MPI_Win_allocate");
-    must(MPI_Win_lock_all(MPI_MODE_NOCHECK, window), "MPI_Win_lock_all");
-    if (world->rank == 0) *number = 0;
-    MPI_Win_sync(window);
-    world->tickets = (intptr_t)window;
 }
 
 bool comm_mpi_open_world(Comm *world, Error *error) {
@@ -81,7 +75,6 @@ bool comm_mpi_open_world(Comm *world, Error *error) {
     MPI_Comm ending;
     must(MPI_Comm_dup(MPI_COMM_WORLD, &ending), "MPI_Comm_dup");
     world->ending = (intptr_t)ending;
-    open_tickets(world);
     return true;
 }
 
@@ -97,9 +90,6 @@ bool comm_mpi_settle(Comm *world, int64_t *first, int64_t *all, double seconds) 
 
 void comm_mpi_close_world(Comm *world) {
     meet(world);
-    MPI_Win tickets = (MPI_Win)world->tickets;
-    MPI_Win_unlock_all(tickets);
-    MPI_Win_free(&tickets);
     MPI_Finalize();
 }
 
@@ -147,8 +137,8 @@ void comm_mpi_all_to_all(Comm *comm, void *data, size_t bytes, void *bounce, siz
         char *part = (char *)data + (size_t)other * bytes;
         for (size_t at = 0; other != comm->rank && at < bytes; at += bounce_bytes) {
             int count = (int)smaller(bytes - at, bounce_bytes);
-            must(MPI_Sendrecv(part + at, count, MPI_BYTE, other, 0, bounce, count, MPI_BYTE, other, 0, of(comm),
-                              MPI_STATUS_IGNORE),
+            must(MPI_Sendrecv(part + at, count, MPI_BYTE, other, TAG_PARTS, bounce, count, MPI_BYTE, other, TAG_PARTS,
+                              of(comm), MPI_STATUS_IGNORE),
                  "MPI_Sendrecv");
             memcpy(part + at, bounce, (size_t)count);
         }
@@ -168,18 +158,43 @@ void comm_mpi_smallest(Comm *comm, int64_t *values, int count) {
     wait_for(comm, &request);
 }
 
-int64_t comm_mpi_tickets_take(Comm *world, int64_t count) {
-    MPI_Win window = (MPI_Win)world->tickets;
-    int64_t before = 0;
-    must(MPI_Fetch_and_op(&count, &before, MPI_INT64_T, 0, 0, MPI_SUM, window), "MPI_Fetch_and_op");
-    must(MPI_Win_flush(0, window), "MPI_Win_flush");
+// Messages and no shared window, which Open MPI does not offer between hosts over TCP. INT64_MIN: will not ask any more.
+int64_t comm_mpi_tickets_ask(Comm *world, int64_t count) {
+    int64_t before;
+    MPI_Request request;
+    must(MPI_Irecv(&before, 1, MPI_INT64_T, 0, TAG_ANSWER, of(world), &request), "MPI_Irecv");
+    must(MPI_Send(&count, 1, MPI_INT64_T, 0, TAG_ASK, of(world)), "MPI_Send");
+    wait_for(world, &request);
     return before;
 }
 
-void comm_mpi_tickets_restart(Comm *world) {
-    meet(world);
-    if (world->rank == 0) comm_mpi_tickets_take(world, -comm_mpi_tickets_take(world, 0));
-    meet(world);
+void comm_mpi_tickets_answer(Comm *world) {
+    for (;;) {
+        MPI_Status status;
+        int64_t count;
+        int asked;
+        must(MPI_Iprobe(MPI_ANY_SOURCE, TAG_ASK, of(world), &asked, &status), "MPI_Iprobe");
+        if (!asked) return;
+        must(MPI_Recv(&count, 1, MPI_INT64_T, status.MPI_SOURCE, TAG_ASK, of(world), MPI_STATUS_IGNORE), "MPI_Recv");
+        if (count == INT64_MIN) {
+            world->finished++;
+            continue;
+        }
+        must(MPI_Send(&world->taken, 1, MPI_INT64_T, status.MPI_SOURCE, TAG_ANSWER, of(world)), "MPI_Send");
+        world->taken += count;
+    }
+}
+
+void comm_mpi_tickets_finish(Comm *world) {
+    const int64_t last = INT64_MIN;
+    if (world->rank) {
+        must(MPI_Send(&last, 1, MPI_INT64_T, 0, TAG_ASK, of(world)), "MPI_Send");
+        return;
+    }
+    double started = log_seconds();
+    for (comm_mpi_tickets_answer(world); world->finished < world->size - 1; comm_mpi_tickets_answer(world))
+        nap(log_seconds() - started);
+    world->counts.waited += log_seconds() - started;
 }
 
 void error_end_others(void) {
@@ -227,12 +242,15 @@ void comm_mpi_broadcast(Comm *comm, void *data, size_t bytes, int root) {
 void comm_mpi_smallest(Comm *comm, int64_t *values, int count) {
     (void)comm, (void)values, (void)count, none();
 }
-void comm_mpi_tickets_restart(Comm *world) {
-    (void)world, none();
-}
-int64_t comm_mpi_tickets_take(Comm *world, int64_t count) {
+int64_t comm_mpi_tickets_ask(Comm *world, int64_t count) {
     (void)world, none();
     return count;
+}
+void comm_mpi_tickets_answer(Comm *world) {
+    (void)world, none();
+}
+void comm_mpi_tickets_finish(Comm *world) {
+    (void)world, none();
 }
 
 #endif

@@ -15,5 +15,6 @@ void comm_mpi_all_to_all(Comm *comm, void *data, size_t bytes, void *bounce, siz
 void comm_mpi_broadcast(Comm *comm, void *data, size_t bytes, int root);
 void comm_mpi_smallest(Comm *comm, int64_t *values, int count); // over ranks, of each of values[count]
 
-void comm_mpi_tickets_restart(Comm *world);
-int64_t comm_mpi_tickets_take(Comm *world, int64_t count);
+int64_t comm_mpi_tickets_ask(Comm *world, int64_t count); // not rank 0
+void comm_mpi_tickets_answer(Comm *world);                // rank 0: all that have asked
+void comm_mpi_tickets_finish(Comm *world);

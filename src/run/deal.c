@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#define STOPPED ((int64_t)1 << 60) // tickets that no rollout has
+#define STOPPED ((int64_t)1 << 40) // tickets that no rollout has; each rank may add them
 
 typedef struct Work {
     int64_t tokens, request;
@@ -69,13 +69,19 @@ const EngineRequest *deal_next(Deal *deal) {
 bool deal_stops(Deal *deal, bool stop) {
     Mesh *mesh = deal->mesh;
     if (mesh->world.size == 1 || mesh->world.kind == COMM_PRETEND) return stop;
-    int32_t says[2] = {stop, log_seconds() - deal->looked_up > 1}; // as the group's first rank sees the clock
+    int32_t says[2] = {stop, log_seconds() - deal->looked_up > DEAL_LOOK}; // as the group's first rank sees the clock
     if (mesh->tensor.size > 1) {
         says[0] = comm_any(&mesh->tensor, stop);
         comm_broadcast(&mesh->tensor, &says[1], sizeof says[1], 0);
     }
-    if (says[0]) take_tickets(deal, STOPPED);
-    if (says[0] || !says[1]) return says[0];
-    deal->looked_up = log_seconds();
-    return take_tickets(deal, 0) >= STOPPED;
+    if (says[0])
+        take_tickets(deal, STOPPED);
+    else if (says[1] || mesh->data.rank == 0) // rank 0 is in this group: it answers
+        says[0] = take_tickets(deal, 0) >= STOPPED;
+    if (says[1]) deal->looked_up = log_seconds();
+    return says[0];
+}
+
+void deal_close(Deal *deal) {
+    comm_tickets_finish(&deal->mesh->world);
 }

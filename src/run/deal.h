@@ -23,6 +23,9 @@ void deal_open(Deal *deal, EngineRequest **first, int64_t *first_count, Mesh *me
 // The next request that waits, for a rank that is idle; NULL: none.
 const EngineRequest *deal_next(Deal *deal);
 
-// Whether a rank has said that the rollout ends here; `stop`: this one says so. Between rounds of the engine; looks about the
-// others once a second.
+// Whether a rank has said that the rollout ends here; `stop`: this one says so. Between rounds of the engine: rank 0 answers the
+// others then, who ask about a stop every DEAL_LOOK seconds.
+enum { DEAL_LOOK = 5 };
 bool deal_stops(Deal *deal, bool stop);
+
+void deal_close(Deal *deal); // all ranks call it when they take no more; rank 0 waits for the others

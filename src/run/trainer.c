@@ -255,6 +255,7 @@ static bool sample(Trainer *t, Deal *deal, const char *label, int64_t samples, i
         progress_update(&progress, int64_larger(counts.answer_tokens, counts.finished * most_tokens));
         stopped = deal_stops(deal, !t->committed && stop_signal_taken());
     }
+    deal_close(deal);
     progress_end(&progress);
     return good;
 }
