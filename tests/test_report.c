@@ -320,6 +320,41 @@ static void test_rollouts_are_spread(void **state) {
     assert_string_equal(steps_shown(0), "nothing");
 }
 
+// Steps that a page with so much room for them holds.
+static size_t steps_within(int64_t budget) {
+    StrBuf chunks = {0};
+    int64_t chunk = 0;
+    json_t *run, *notes = json_array();
+    ReportSamples samples = {.folder = path("heavy"),
+                             .chunks = &chunks,
+                             .chunk = &chunk,
+                             .notes = notes,
+                             .budget = budget};
+    require(report_run_collect(&run, &samples, "heavy", -1, &error));
+    size_t steps = json_array_size(at(at(run, "rollouts"), "steps"));
+    assert_int_equal(is_noted(run, "the page holds the rollouts of"), steps < 20);
+    json_decref(run);
+    json_decref(notes);
+    strbuf_close(&chunks);
+    return steps;
+}
+
+static void test_rollouts_keep_to_the_room_there_is(void **state) {
+    (void)state;
+    require(file_make_folders(path("heavy"), &error));
+    for (int step = 1; step <= 20; step++)
+        write_text(
+            arena_format(&arena, "heavy/train_data_step%d.jsonl", step),
+            arena_format(&arena,
+                         "{\"content\":[{\"role\":\"assistant\",\"content\":\"%01000d\"}],\"other\":\"%05000d\"}\n", 0,
+                         0));
+    assert_int_equal(steps_within(1 << 20), 20);
+    assert_int_equal(steps_within(25000), 20); // the files are larger, what the page takes of them is not
+    size_t half = steps_within(11000);
+    assert_in_range(half, 9, 11);
+    assert_int_equal(steps_within(1), 1);
+}
+
 // A page that is written again holds what one that is written at once does.
 static void test_known_files_are_read_again_when_they_change(void **state) {
     (void)state;
@@ -388,6 +423,7 @@ int main(void) {
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_names_differ),
         cmocka_unit_test(test_rollouts_are_spread),
+        cmocka_unit_test(test_rollouts_keep_to_the_room_there_is),
         cmocka_unit_test(test_known_files_are_read_again_when_they_change),
         cmocka_unit_test(test_long_tokens),
         cmocka_unit_test(test_locked_by_another),

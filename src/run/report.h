@@ -23,7 +23,7 @@ typedef struct ReportOptions {
         *known; // an empty object at first: files of rollouts that were read, for the next page of these runs; or NULL
 } ReportOptions;
 
-enum { REPORT_PAGE_MB = 64 };
+enum { REPORT_PAGE_MB = 48 };
 
 // The folder that a run's logs are in: the given one or its logs/. Refuses what is no folder.
 bool report_folder(const char **folder, const char *given, Arena *arena, Error *error);

@@ -114,6 +114,6 @@ const Command report_command = {
          {"--title", "TEXT", "default: the names of the runs"},
          {"--summary", "FILE", "summary.json of `whet compare`, shown in front"},
          {"--rollout-steps", "N",
-          "of how many steps of each run the page holds the rollouts (default: as many as keep it below about 64 MB)"}},
+          "of how many steps of each run the page holds the rollouts (default: as many as keep it below about 48 MB)"}},
     .run = run_report,
 };

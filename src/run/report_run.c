@@ -3,6 +3,7 @@
 #include "base/int64.h"
 #include "config/yaml.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -171,20 +172,22 @@ static json_t *config(const ReportSamples *s) {
     return keys;
 }
 
-// How many of the steps' rollouts the page has room for: of a file it takes about an eighth.
+// How many of the steps' rollouts the page has room for, if all files take as much of it as the middle one.
 static int64_t room(const ReportSamples *s, const int64_t *steps, int64_t count) {
-    enum { SHARE = 8 };
+    double files = 0, middle = 0;
     Arena arena = {0};
-    Error ignored;
-    FileStamp stamp;
-    uint64_t bytes = 0;
-    for (int64_t i = 0; i < count; i++)
-        if (file_stamp(&stamp, arena_format(&arena, "%s/train_data_step%lld.jsonl", s->folder, (long long)steps[i]),
-                       &ignored))
-            bytes += stamp.size;
+    for (int64_t i = 0; i < count; i++) {
+        Error ignored;
+        FileStamp stamp = {0};
+        file_stamp(&stamp, arena_format(&arena, "%s/train_data_step%lld.jsonl", s->folder, (long long)steps[i]),
+                   &ignored);
+        files += (double)stamp.size;
+        if (i == count / 2) middle = (double)stamp.size;
+    }
     arena_close(&arena);
-    if (bytes / SHARE <= (uint64_t)s->budget) return count;
-    return int64_larger(1, (int64_t)((double)count * (double)s->budget * SHARE / (double)bytes));
+    if (files <= (double)s->budget) return count; // a page holds less than its files
+    double page = (double)report_samples_size(s, steps[count / 2]) * files / fmax(middle, 1);
+    return page <= (double)s->budget ? count : int64_larger(1, (int64_t)((double)count * (double)s->budget / page));
 }
 
 // Of count steps `most` at even distances, with the first and the last; returns how many.

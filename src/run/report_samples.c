@@ -231,6 +231,16 @@ static json_t *known_rollouts(const ReportSamples *s, const char *path, const ch
     return part;
 }
 
+int64_t report_samples_size(const ReportSamples *s, int64_t step) {
+    Arena arena = {0};
+    const char *name = arena_format(&arena, "train_data_step%lld.jsonl", (long long)step);
+    json_t *part = known_rollouts(s, arena_format(&arena, "%s/%s", s->folder, name), name);
+    int64_t size = (int64_t)json_string_length(json_object_get(part, "chunk"));
+    json_decref(part);
+    arena_close(&arena);
+    return size;
+}
+
 json_t *report_samples_rollouts(const ReportSamples *s, const int64_t *steps, int64_t count) {
     Arena arena = {0};
     json_t *all = json_pack("{s:[], s:[], s:[]}", "steps", "chunks", "first");

@@ -24,6 +24,9 @@ int64_t *report_samples_steps(int64_t *count, const char *folder, const char *pr
 // −40·(n/4000)², 4094 for −inf and 4095 for NaN. They are "" where the file does not tell.
 json_t *report_samples_rollouts(const ReportSamples *samples, const int64_t *steps, int64_t count);
 
+// Bytes that a step's rollouts take in the page.
+int64_t report_samples_size(const ReportSamples *samples, int64_t step);
+
 // {"questions": chunk of [[[role, text], …], …], "list": [{"step", "chunk": of ["answer", …], "question": numbers, "sample", "reward",
 // "length", "finish"}]}
 json_t *report_samples_validations(const ReportSamples *samples, const int64_t *steps, int64_t count);
