@@ -199,6 +199,21 @@ static void test_environment(void **state) {
 
 // ---- samples
 
+// The bytes of an answer's tokens are those of its text, but what is told of a text ends before a 0 byte.
+static void check_token_bytes(const json_t *line) {
+    const json_t *bytes = json_object_get(line, "token_bytes");
+    const json_t *answer = json_array_get(json_object_get(line, "content"), 1);
+    size_t sum = 0, answered = 0;
+    bool zero = false;
+    for (size_t i = 0; i < json_array_size(json_object_get(line, "token_loss_mask")); i++) {
+        answered += json_integer_value(json_array_get(json_object_get(line, "token_loss_mask"), i)) != 0;
+        zero |= json_integer_value(json_array_get(json_object_get(line, "token_ids"), i)) == 0;
+    }
+    for (size_t i = 0; i < json_array_size(bytes); i++) sum += (size_t)json_integer_value(json_array_get(bytes, i));
+    assert_int_equal(json_array_size(bytes), answered);
+    if (!zero) assert_int_equal(sum, json_string_length(json_object_get(answer, "content")));
+}
+
 static void test_columns_of_samples(void **state) {
     (void)state;
     train("samples", 1, "whet.threads=1");
@@ -220,7 +235,12 @@ static void test_columns_of_samples(void **state) {
     assert_true(json_equal(json_object_get(line, "prev_logprobs"), json_object_get(line, "generation_logprobs")));
     assert_int_equal(json_array_size(json_object_get(line, "prev_logprobs")), integer(line, "input_lengths"));
     assert_null(json_object_get(line, "filtered_rewards")); // of dynamic sampling
+    check_token_bytes(line);
     json_decref(line);
+    for (char *rest; (rest = strsep(&text, "\n")) && *rest; json_decref(line)) {
+        line = json_loads(rest, 0, NULL);
+        check_token_bytes(line);
+    }
 }
 
 int main(void) {

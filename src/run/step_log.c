@@ -372,6 +372,7 @@ static json_t *token_bytes(const Samples *s, int64_t b, const Trainer *t) {
     for (int64_t i = s->offset[b] + s->prompt_length[b]; i < s->offset[b + 1]; i++) {
         size_t before = text.length;
         detokenize_push(&state, &text, s->ids[i]);
+        if (i + 1 == s->offset[b + 1]) detokenize_flush(&state, &text);
         json_array_append_new(list, json_integer((json_int_t)(text.length - before)));
     }
     detokenize_close(&state);
