@@ -315,6 +315,35 @@ static void test_what_runs_must_show(void **state) {
     refused(RUNS(&c, NULL, "lr/1e-3_seed1", "metrics"), "step 7 follows step 1");
 }
 
+static void test_what_could_not_be_scored_is_left_out(void **state) {
+    (void)state;
+    Comparison c;
+    tamper("unscored", "val_data_step3.jsonl", "\"rewards\":0.0", "\"rewards\":null");
+    if (!RUNS(&c, NULL, "lr/1e-3_seed1", "unscored")) fail_msg("%s", error.text);
+    json_t *summary = summary_of(&c, 1);
+    assert_int_equal(number(summary, "differences.0.left_out"), 1);
+    assert_int_equal(number(summary, "differences.0.questions"), QUESTIONS - 1);
+    json_decref(summary);
+}
+
+// Two answers a question: their mean counts, and there is no McNemar's test.
+static void test_several_answers(void **state) {
+    (void)state;
+    Comparison c;
+    if (!of_recipe(&c, "two", "policy.optimizer.kwargs.lr=1e-3,0.5", NULL, "grpo.val_num_generations_per_prompt=2"))
+        fail_msg("%s", error.text);
+    train(&c);
+    json_t *summary = summary_of(&c, 1);
+    int count;
+    double before = mean_reward("two/1e-3/val_data_step3.jsonl", &count),
+           after = mean_reward("two/0.5/val_data_step3.jsonl", &count);
+    assert_int_equal(count, 2 * QUESTIONS);
+    near(number(summary, "differences.0.effect"), after - before);
+    assert_int_equal(number(summary, "differences.0.questions"), QUESTIONS);
+    assert_true(json_is_null(at(summary, "differences.0.by_seed.0.mcnemar_p")));
+    json_decref(summary);
+}
+
 // A run that ended too early is refused among runs, and goes on among arms.
 static void test_incomplete(void **state) {
     (void)state;
@@ -420,6 +449,8 @@ int main(void) {
         cmocka_unit_test(test_output_dtype_acts_before_training),
         cmocka_unit_test(test_runs_that_exist),
         cmocka_unit_test(test_what_runs_must_show),
+        cmocka_unit_test(test_what_could_not_be_scored_is_left_out),
+        cmocka_unit_test(test_several_answers),
         cmocka_unit_test(test_incomplete),
         cmocka_unit_test(test_pictures),
         cmocka_unit_test(test_plan),
