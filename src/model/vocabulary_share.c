@@ -65,3 +65,46 @@ Tensor vocabulary_share_columns(Ops *ops, const Architecture *share, const Tenso
         copy_columns(&own, 0, logits_NV, tensor_share_vocabulary_first(share), tensor_share_vocabulary_count(share));
     return own;
 }
+
+// What a rank sends of one row: its blocks and a target, as floats.
+static int64_t sent_floats(const Architecture *share) {
+    _Static_assert(sizeof(SoftmaxBlock) == 2 * sizeof(float), "a block is two floats");
+    return 2 * softmax_block_count(share->vocab_size) + 1;
+}
+
+// Blocks that `rank` has, and where they begin.
+static int64_t blocks_of(int64_t *first, const Architecture *share, int rank) {
+    Architecture other = *share;
+    other.rank = rank;
+    *first = tensor_share_vocabulary_first(&other) / SOFTMAX_BLOCK;
+    return softmax_block_count(tensor_share_vocabulary_count(&other));
+}
+
+void vocabulary_share_fold(Ops *ops, const Architecture *share, Comm *tensor, SoftmaxRow *rows_T,
+                           SoftmaxBlock *blocks_TS, float *targets_T, const int32_t *ids, int64_t rows) {
+    const Architecture *whole = share->whole ? share->whole : share;
+    int64_t S = softmax_block_count(whole->vocab_size), sent = sent_floats(share), first;
+    if (!tensor_sum_shared(tensor)) {
+        softmax_fold(ops, rows_T, blocks_TS, rows, S);
+        return;
+    }
+    Tensor all = DEVICE_TENSOR_RAW(&ops->device, MEMORY_COMMUNICATION, DTYPE_F32, tensor->size, rows, sent);
+    bool runs = ops_runs(ops);
+    for (int64_t t = 0; runs && t < rows; t++) {
+        float *to = (float *)all.data + (tensor->rank * rows + t) * sent;
+        int64_t count = blocks_of(&first, share, tensor->rank);
+        to[sent - 1] = targets_T[t];
+        memcpy(to, blocks_TS + t * S + first, (size_t)count * sizeof *blocks_TS);
+    }
+    comm_all_gather(tensor, all.data, (size_t)(rows * sent) * sizeof(float));
+    for (int rank = 0; runs && rank < tensor->size; rank++) {
+        int64_t count = blocks_of(&first, share, rank);
+        for (int64_t t = 0; t < rows; t++) {
+            const float *from = (const float *)all.data + (rank * rows + t) * sent;
+            memcpy(blocks_TS + t * S + first, from, (size_t)count * sizeof *blocks_TS);
+            if (ids[t] / share->vocab_size == rank) targets_T[t] = from[sent - 1];
+        }
+    }
+    device_release(&ops->device, &all);
+    softmax_fold(ops, rows_T, blocks_TS, rows, S);
+}

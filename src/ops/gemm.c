@@ -5,7 +5,7 @@
 // C is computed in rectangles, each by one task: it packs the panels of B that it needs, then tile by tile the rows of A, for
 // one step of k after the other. Chains wait for the next step in fp32: in C itself, or, when C is narrower or has numbers to
 // which they are added, in the scratch, which holds the rectangles of one round.
-enum { PARTIAL_FLOATS = 1 << 20, ROUND_COLUMNS = 1024, STREAMS_A_THREAD = 4 };
+enum { PARTIAL_FLOATS = 1 << 22, ROUND_COLUMNS = 1024, STREAMS_A_THREAD = 4 };
 
 Tensor gemm_scratch(Device *device) {
     return DEVICE_TENSOR_RAW(device, MEMORY_SCRATCH, DTYPE_F32, PARTIAL_FLOATS);
