@@ -40,6 +40,8 @@ static bool open_layout(TrainerLayout *layout, Trainer *t, const Comm *world, in
 
 // How many ranks share the rollout's weights: as many as the recipe says, where the run has them.
 static int64_t sampling_ranks(const Settings *s, const Comm *world) {
+    if (s->algorithm == ALGORITHM_SFT)
+        return s->policy.tensor_parallel_size; // validation's, which is all that it is for
     int64_t wanted = s->generation.tensor_parallel_size;
     if (s->algorithm == ALGORITHM_SFT) return s->policy.tensor_parallel_size; // its recipes do not sample
     if (world->size % wanted == 0) return wanted;
