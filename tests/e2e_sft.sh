@@ -6,7 +6,7 @@ build=${BUILD:-build}
 whet=$build/whet
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
+passed=0 failed=0 skipped=0
 check() { # check NAME STATUS
     if [ "$2" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $1"; fi
 }
@@ -64,7 +64,20 @@ for precision in bfloat16 float16; do
 done
 "$whet" generate "$work/llama/step_24" "What is 1 + 2?" --max-new-tokens 4 --json | grep -q '"logprobs":\[-'
 check "a checkpoint generates" $?
+# shellcheck source=tests/support/mpirun.sh
+set -- "$whet" && . tests/support/mpirun.sh
+if [ -n "$mpirun_command" ]; then
+    for size in 1 2; do # ranks that share the model
+        # shellcheck disable=SC2086 # words
+        timeout 60 $mpirun_command 2 "$whet" train "$work/recipe.yaml" policy.model_name="$work/llama" --quiet \
+            logger.log_dir="$work/ranks/logs" checkpointing.enabled=false policy.automodel_cfg.tensor_parallel_size=$size
+        losses ranks >"$work/b"; cmp "$work/a" "$work/b"; check "two ranks, $size of them sharing the model: the losses of one" $?
+        rm -rf "$work/ranks"
+    done
+else
+    skipped=2
+fi
 train both llama ++grpo.seed=1 2>"$work/err"; [ $? = 1 ] && grep -q "a recipe has one algorithm" "$work/err"
 check "two algorithms are refused" $?
-echo "counted: $passed passed, $failed failed, 0 skipped"
+echo "counted: $passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ]
