@@ -43,7 +43,6 @@ static int64_t sampling_ranks(const Settings *s, const Comm *world) {
     if (s->algorithm == ALGORITHM_SFT)
         return s->policy.tensor_parallel_size; // validation's, which is all that it is for
     int64_t wanted = s->generation.tensor_parallel_size;
-    if (s->algorithm == ALGORITHM_SFT) return s->policy.tensor_parallel_size; // its recipes do not sample
     if (world->size % wanted == 0) return wanted;
     log_info(
         "policy.generation.vllm_cfg.tensor_parallel_size is %lld, which does not divide %d rank%s: each samples alone",
