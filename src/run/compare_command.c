@@ -76,7 +76,7 @@ static bool show(const Comparison *c, const CompareOptions *options, const Argum
 // The memory of the values, not run but planned.
 static bool show_plan(Arguments *a, Arena *arena, Error *error) {
     Comparison c;
-    int64_t ranks = 1;
+    int64_t ranks = 0;
     PlanOptions options = {.memory_only = true};
     StrBuf text = {0};
     if (!command_integer(a, "--ranks", &ranks, 1, PLAN_MOST_RANKS, error) ||
@@ -265,7 +265,7 @@ const Command compare_command = {
           "where arms, summary and plots go (default results/compare/RECIPE_KEY; runs: beside the first)"},
          {"--document", "FILE", "write the figures of the summaries that it names into this Markdown file"},
          {"--plan", NULL, "only the memory of each value, planned: nothing is run, no weights are needed"},
-         {"--ranks", "N", "ranks that are planned for (default 1)"},
+         {"--ranks", "N", "ranks that are planned for (default: cluster.* of the recipe)"},
          {"--prompt-tokens", "N", "of every prompt that is planned (default as in `whet plan`)"},
          {"--answer-tokens", "N", "of every answer, likewise"},
          {"--first-difference", NULL, "name the first tensor whose bits differ between two recipes, runs or values"},

@@ -33,7 +33,7 @@ json_t *compare_plan(const Comparison *c, const PlanOptions *options, const char
     for (; *command; command++) json_array_append_new(words, json_string(*command));
     json_t *summary = json_pack("{s:s, s:o, s:s, s:o, s:{s:i, s:I, s:I, s:I, s:I}, s:[{s:i, s:o}]}", "key", c->key,
                                 "values", values, "baseline", c->values[0], "command", words, "planned", "ranks",
-                                options->ranks, "samples", (json_int_t)plan.samples, "prompt_tokens",
+                                plan.ranks, "samples", (json_int_t)plan.samples, "prompt_tokens",
                                 (json_int_t)plan.prompt_tokens, "answer_tokens", (json_int_t)plan.answer_tokens,
                                 "parameters", (json_int_t)plan.parameters, "memory", "rank", 0, "by_value", by_value);
     if (good) return summary;

@@ -111,18 +111,23 @@ static void step_of_sft(Trainer *t, const int64_t *prompt_tokens, StepReport *re
     arena_close(&arena);
 }
 
-static bool validation_of_sft(Trainer *t, const PlanOptions *options, int64_t prompt_tokens, Error *error) {
-    const SftOptions *sft = &t->settings->sft;
-    int64_t batches = options->memory_only || sft->val_batches < 1 ? 1 : sft->val_batches, learned = 0;
+int64_t plan_validation_questions(const Settings *s, const PlanOptions *options) {
+    bool sft = s->algorithm == ALGORITHM_SFT;
+    int64_t size = sft ? s->sft.val_global_batch_size : s->grpo.val_batch_size;
+    int64_t all = sft ? int64_larger(s->sft.val_batches, 1) * size : s->grpo.max_val_samples;
+    return options->memory_only ? int64_smaller(all, size) : all;
+}
+
+static bool validation_of_sft(Trainer *t, const PlanOptions *options, const int64_t *prompt_tokens, Error *error) {
+    int64_t total = plan_validation_questions(t->settings, options), size = t->settings->sft.val_global_batch_size;
+    int64_t learned = 0;
     double loss = 0;
     Arena arena = {0};
     bool good = true;
     trainer_refit(t);
     MemoryPhase before = ledger_enter(&t->ops.device.ledger, PHASE_VALIDATE);
-    for (int64_t i = 0; good && i < batches; i++) {
-        int64_t *tokens = arena_array(&arena, int64_t, sft->val_global_batch_size);
-        for (int64_t b = 0; b < sft->val_global_batch_size; b++) tokens[b] = prompt_tokens;
-        TrainBatch batch = conversations(t, sft->val_global_batch_size, tokens, &arena);
+    for (int64_t first = 0; good && first < total; first += size) {
+        TrainBatch batch = conversations(t, size, prompt_tokens + first, &arena);
         good = supervision_measure(&loss, &learned, t, &batch, &arena, error);
         arena_reset(&arena);
     }
@@ -162,27 +167,31 @@ bool plan_step(Trainer *t, const PlanOptions *options, const int64_t *prompt_tok
     return good;
 }
 
-bool plan_validation(Trainer *t, const PlanOptions *options, int64_t prompt_tokens, Error *error) {
+bool plan_validation(Trainer *t, const PlanOptions *options, const int64_t *prompt_tokens, Error *error) {
     if (t->settings->algorithm == ALGORITHM_SFT) return validation_of_sft(t, options, prompt_tokens, error);
     const GrpoOptions *grpo = &t->settings->grpo;
     Ledger *ledger = &t->ops.device.ledger;
-    int64_t total =
-        options->memory_only ? int64_smaller(grpo->max_val_samples, grpo->val_batch_size) : grpo->max_val_samples;
+    int64_t total = plan_validation_questions(t->settings, options);
     Arena arena = {0};
     bool good = true;
     MemoryPhase before = ledger_enter(ledger, PHASE_VALIDATE);
     for (int64_t first = 0; good && first < total; first += grpo->val_batch_size) {
         int64_t count = int64_smaller(total - first, grpo->val_batch_size);
-        int64_t *tokens = arena_array(&arena, int64_t, count);
         Samples samples;
-        for (int64_t i = 0; i < count; i++) tokens[i] = prompt_tokens;
-        EngineRequest *requests = requests_of(t, count, tokens, first, grpo->val_num_generations_per_prompt, &arena);
+        EngineRequest *requests =
+            requests_of(t, count, prompt_tokens + first, first, grpo->val_num_generations_per_prompt, &arena);
         good = roll_out(&samples, t, options, requests, count, 0, &t->settings->val_generation, &arena, error);
         arena_reset(&arena);
     }
     ledger_enter(ledger, before);
     arena_close(&arena);
     return good;
+}
+
+static int64_t *equal_prompts(int64_t count, int64_t tokens, Arena *arena) {
+    int64_t *all = arena_array(arena, int64_t, count);
+    for (int64_t p = 0; p < count; p++) all[p] = tokens;
+    return all;
 }
 
 // The peaks of a rank's phases from..to, where they are higher than those of the ranks before.
@@ -199,15 +208,29 @@ static void note_peaks(Plan *plan, const Ledger *ledger, int rank, MemoryPhase f
     }
 }
 
-static void forget_work(Trainer *t) {
-    memset(t->ops.work, 0, sizeof t->ops.work);
-    t->mesh.world.counts = t->mesh.data.counts = t->mesh.tensor.counts = (CommCounts){0};
+// All communicators of a trainer, copies too.
+enum { COMMS = 9 };
+static void comms_of(Comm *comms[COMMS], Trainer *t) {
+    Mesh *meshes[] = {&t->mesh, &t->training.mesh, &t->sampling.mesh};
+    for (int i = 0; i < 3; i++) {
+        comms[3 * i] = &meshes[i]->world;
+        comms[3 * i + 1] = &meshes[i]->data;
+        comms[3 * i + 2] = &meshes[i]->tensor;
+    }
 }
 
-static void note_wire(PlanWire *wire, const Trainer *t, const PlanMachine *machine) {
-    const Comm *comms[] = {&t->mesh.world, &t->mesh.data, &t->mesh.tensor};
+static void forget_work(Trainer *t) {
+    Comm *comms[COMMS];
+    comms_of(comms, t);
+    memset(t->ops.work, 0, sizeof t->ops.work);
+    for (int i = 0; i < COMMS; i++) comms[i]->counts = (CommCounts){0};
+}
+
+static void note_wire(PlanWire *wire, Trainer *t, const PlanMachine *machine) {
+    Comm *comms[COMMS];
     uint64_t sum = 0;
-    for (int i = 0; i < 3; i++)
+    comms_of(comms, t);
+    for (int i = 0; i < COMMS; i++)
         for (int call = 0; call < COMM_CALL_COUNT; call++) {
             wire->bytes[call] += comms[i]->counts.bytes[call];
             wire->calls[call] += comms[i]->counts.calls[call];
@@ -219,8 +242,8 @@ static void note_wire(PlanWire *wire, const Trainer *t, const PlanMachine *machi
 static bool run_rank(Plan *plan, Trainer *t, int rank, const PlanOptions *options, Arena *arena, Error *error) {
     const Settings *s = t->settings;
     Ledger *ledger = &t->ops.device.ledger;
-    int64_t prompts = settings_prompts_per_batch(s), *tokens = arena_array(arena, int64_t, prompts);
-    for (int64_t p = 0; p < prompts; p++) tokens[p] = plan->prompt_tokens;
+    int64_t prompts = settings_prompts_per_batch(s), questions = plan_validation_questions(s, options);
+    const int64_t *tokens = equal_prompts(int64_larger(prompts, questions), plan->prompt_tokens, arena);
     if (s->algorithm == ALGORITHM_GRPO) trainer_refit(t);
     note_peaks(plan, ledger, rank, PHASE_LOAD, PHASE_LOAD);
     for (int step = options->memory_only; step < 2; step++) {
@@ -234,17 +257,32 @@ static bool run_rank(Plan *plan, Trainer *t, int rank, const PlanOptions *option
     }
     if (settings_validates(s)) {
         ledger_reset_peaks(ledger);
-        if (!plan_validation(t, options, plan->prompt_tokens, error)) return false;
+        if (!plan_validation(t, options, tokens, error)) return false;
         note_peaks(plan, ledger, rank, PHASE_VALIDATE, PHASE_VALIDATE);
     }
     if (rank == 0) plan->work[PHASE_VALIDATE] = t->ops.work[PHASE_VALIDATE];
     return true;
 }
 
+static int64_t whole_number(const Settings *settings, const char *key) {
+    const Value *value = value_find(settings->tree, key);
+    return value && value->kind == VALUE_INTEGER && value->integer > 0 ? value->integer : 1;
+}
+
+static bool count_ranks(int *ranks, const Settings *settings, const PlanOptions *options, Error *error) {
+    double nodes = (double)whole_number(settings, "cluster.num_nodes");
+    double all = options->ranks ? options->ranks : nodes * (double)whole_number(settings, "cluster.gpus_per_node");
+    if (all > PLAN_MOST_RANKS)
+        return error_set(error, "cluster.gpus_per_node · cluster.num_nodes: %.0f ranks; at most %d are planned", all,
+                         PLAN_MOST_RANKS);
+    *ranks = (int)all;
+    return true;
+}
+
 static bool plan_rank(Plan *plan, const PlanModel *model, const Settings *settings, int rank,
                       const PlanOptions *options, Error *error) {
     Trainer trainer = {0};
-    Comm world = comm_pretend(rank, options->ranks);
+    Comm world = comm_pretend(rank, plan->ranks);
     Arena arena = {0};
     bool good = trainer_open_plan(&trainer, settings, &world, &model->architecture, &model->parameters, error);
     if (good) {
@@ -264,7 +302,8 @@ bool plan_make(Plan *plan, const Settings *settings, const PlanOptions *options,
     *plan = (Plan){.samples = settings->grpo.num_prompts_per_step * settings->grpo.num_generations_per_prompt};
     if (sft) plan->samples = policy->train_global_batch_size;
     plan->updates = plan->samples / policy->train_global_batch_size;
-    if (!plan_lengths(&plan->prompt_tokens, &plan->answer_tokens, settings, options, error) ||
+    if (!count_ranks(&plan->ranks, settings, options, error) ||
+        !plan_lengths(&plan->prompt_tokens, &plan->answer_tokens, settings, options, error) ||
         !plan_model_open(&model, policy->model_name, policy->hf_config_overrides, error))
         return false;
     Settings planned = *settings; // every answer reaches its limit there
@@ -274,9 +313,9 @@ bool plan_make(Plan *plan, const Settings *settings, const PlanOptions *options,
     PlanOptions memory = *options;
     memory.memory_only = true;
     bool good = true;
-    int64_t tensor = 1;
-    for (int rank = 0; good && rank < options->ranks; rank++) {
-        bool skipped = options->ranks > PLAN_ALL_RANKS && rank >= tensor && rank < options->ranks - tensor;
+    int64_t tensor = policy->tensor_parallel_size;
+    for (int rank = 0; good && rank < plan->ranks; rank++) {
+        bool skipped = plan->ranks > PLAN_ALL_RANKS && rank >= tensor && rank < plan->ranks - tensor;
         if (!skipped) good = plan_rank(plan, &model, &planned, rank, rank ? &memory : options, error);
     }
     plan_model_close(&model);

@@ -8,10 +8,10 @@
 #include "run/trainer.h"
 
 // What is assumed where a run would find out.
-enum { PLAN_MOST_RANKS = 1 }; // a step is not divided among ranks yet
+enum { PLAN_MOST_RANKS = 65536 };
 
 typedef struct PlanOptions {
-    int ranks;
+    int ranks;                            // 0: cluster.gpus_per_node · cluster.num_nodes of the recipe
     int64_t prompt_tokens, answer_tokens; // of every sample; 0: as long as the recipe allows (plan_lengths)
     PlanMachine machine;                  // name NULL: no times
     bool memory_only;                     // answers are not decoded and one update is enough: the same memory, sooner
@@ -36,7 +36,7 @@ typedef struct Plan {
     // What was alive together: of a step, and of its update (forward, backward, optimizer); when, and on which rank.
     LedgerPeak peak, update_peak;
     MemoryPhase peak_phase, update_phase;
-    int peak_rank, update_rank, ranks_planned;
+    int ranks, ranks_planned, peak_rank, update_rank;
     LedgerPeak
         by_phase[PHASE_COUNT]; // of the rank that needs most then; load: of the opening; validate: of a validation
     OpsWork work[PHASE_COUNT]; // of a step of rank 0, which is never idle; load: 0
@@ -51,4 +51,6 @@ bool plan_make(Plan *plan, const Settings *settings, const PlanOptions *options,
 
 // One step of an opened plan trainer, whose P prompts have prompt_tokens[P] tokens: what plan_make repeats. For tests.
 bool plan_step(Trainer *trainer, const PlanOptions *options, const int64_t *prompt_tokens, int64_t step, Error *error);
-bool plan_validation(Trainer *trainer, const PlanOptions *options, int64_t prompt_tokens, Error *error);
+// A validation whose questions (plan_validation_questions) have prompt_tokens[…] tokens.
+bool plan_validation(Trainer *trainer, const PlanOptions *options, const int64_t *prompt_tokens, Error *error);
+int64_t plan_validation_questions(const Settings *settings, const PlanOptions *options);

@@ -11,7 +11,8 @@ enum { MOST_VARIED = 4, MOST_ARMS = 16 };
 
 typedef struct Asked {
     PlanOptions options;
-    int64_t fit; // bytes; 0: not asked
+    int64_t fit;    // bytes; 0: not asked
+    int64_t tensor; // 0: as the recipe says
     const Arguments *arguments;
     int varied;
     const char *keys[MOST_VARIED];
@@ -76,7 +77,7 @@ static bool read_machine(PlanMachine *machine, Arguments *arguments, Arena *aren
 }
 
 static bool read_asked(Asked *asked, Arguments *arguments, Error *error) {
-    int64_t ranks = 1;
+    int64_t ranks = 0;
     PlanOptions *o = &asked->options;
     asked->arguments = arguments;
     asked->arm_count = 1;
@@ -87,6 +88,7 @@ static bool read_asked(Asked *asked, Arguments *arguments, Error *error) {
         if (!read_varied(asked, varied, error)) return command_misuse(arguments);
     }
     if (!command_integer(arguments, "--ranks", &ranks, 1, PLAN_MOST_RANKS, error) ||
+        !command_integer(arguments, "--tp", &asked->tensor, 1, PLAN_MOST_RANKS, error) ||
         !command_integer(arguments, "--prompt-tokens", &o->prompt_tokens, 1, INT32_MAX, error) ||
         !command_integer(arguments, "--answer-tokens", &o->answer_tokens, 1, INT32_MAX, error) ||
         !command_size(arguments, "--fit", &asked->fit, error) ||
@@ -108,8 +110,14 @@ static const char *short_value(const char *value) {
 static bool load_arm(PlanArm *arm, const Asked *asked, int number, Error *error) {
     const Arguments *arguments = asked->arguments;
     int given = arguments->operand_count - 1, count = given;
-    char **overrides = arena_array(asked->arena, char *, given + MOST_VARIED + 1);
+    char **overrides = arena_array(asked->arena, char *, given + MOST_VARIED + 2);
     memcpy(overrides, arguments->operands + 1, (size_t)given * sizeof *overrides);
+    if (asked->tensor) {
+        static const char *const keys[] = {"policy.automodel_cfg", "policy.generation.vllm_cfg"};
+        for (int i = 0; i < 2; i++)
+            overrides[count++] =
+                arena_format(asked->arena, "%s.tensor_parallel_size=%lld", keys[i], (long long)asked->tensor);
+    }
     arm->label = arm->short_label = "";
     for (int k = asked->varied; k-- > 0;) { // the last key varies fastest
         const char *value = asked->values[k][number % asked->value_counts[k]];
@@ -141,7 +149,7 @@ static void print_json(const PlanArm *arms, int count, const PlanFit *fit, const
 static void print_text(const PlanArm *arms, int count, const PlanFit *fit, const PlanOptions *options) {
     StrBuf text = {0};
     if (count > 1)
-        plan_report_arms(&text, arms, count, options);
+        plan_report_arms(&text, arms, count);
     else
         plan_report_one(&text, arms, options);
     if (fit->memory) plan_fit_text(&text, fit, arms);
@@ -182,7 +190,8 @@ const Command plan_command = {
                 "whet plan recipes/gsm8k.yaml policy.model_name=Qwen/Qwen2.5-7B --machine h100\n"
                 "whet plan recipes/gsm8k.yaml --vary policy.automodel_cfg.fsdp_output_dtype=float32,bfloat16\n"
                 "whet plan recipes/gsm8k.yaml --vary policy.train_micro_batch_size=1,4,16 --json",
-    .options = {{"--ranks", "N", "ranks in all (default and most: 1)"},
+    .options = {{"--ranks", "N", "ranks in all (default: cluster.gpus_per_node · cluster.num_nodes of the recipe)"},
+                {"--tp", "N", "ranks that share each matrix, in training and sampling"},
                 {"--vary", "KEY=A,B…", "plan the recipe with each value, side by side; several keys: each with each"},
                 {"--fit", "SIZE",
                  "what fits into so much memory (80GiB): the largest micro-batch, the longest sequences, what helps"},

@@ -156,7 +156,7 @@ static void find_helps(PlanFit *fit, const Search *search) {
         (long long)int64_larger(s->generation.kv_cache_tokens / 4,
                                 int64_larger(pages, kv_pages_of(sample)) * KV_PAGE_TOKENS));
     add_help(fit, search, &cache);
-    if (search->options.ranks > 1) {
+    if (search->arm->plan.ranks > 1) {
         set(&tensor, search->arena, "policy.automodel_cfg.tensor_parallel_size=%d", 2);
         add_help(fit, search, &tensor);
     }

@@ -24,13 +24,13 @@ static void put_mib(StrBuf *out, int width, uint64_t bytes) {
     strbuf_format(out, "%*.1f", width, (double)bytes / MIB);
 }
 
-static void put_head(StrBuf *out, const PlanArm *arm, const PlanOptions *options) {
+static void put_head(StrBuf *out, const PlanArm *arm) {
     char parameters[32];
     const Settings *s = arm->settings;
     const Plan *p = &arm->plan;
     strbuf_format(out, "%s: %s parameters; computed in %s, handed on in %s; %d rank%s\n", s->policy.model_name,
                   plan_report_number(parameters, p->parameters), dtype_name(s->policy.dtypes.compute),
-                  dtype_name(s->policy.dtypes.output), options->ranks, options->ranks == 1 ? "" : "s");
+                  dtype_name(s->policy.dtypes.output), p->ranks, p->ranks == 1 ? "" : "s");
     strbuf_format(out,
                   "A step: %lld samples, each assumed to be a prompt of %lld and an answer of %lld tokens; %lld "
                   "update%s\n",
@@ -112,7 +112,7 @@ static void put_work(StrBuf *out, const Plan *plan, const PlanMachine *machine) 
 }
 
 void plan_report_one(StrBuf *out, const PlanArm *arm, const PlanOptions *options) {
-    put_head(out, arm, options);
+    put_head(out, arm);
     put_memory(out, &arm->plan);
     if (!options->memory_only) put_work(out, &arm->plan, &options->machine);
 }
@@ -162,9 +162,9 @@ static void put_row(StrBuf *out, const char *name, const PlanArm *arms, int coun
     strbuf_putc(out, '\n');
 }
 
-void plan_report_arms(StrBuf *out, const PlanArm *arms, int count, const PlanOptions *options) {
+void plan_report_arms(StrBuf *out, const PlanArm *arms, int count) {
     int width = column_width(arms, count);
-    put_head(out, &arms[0], options);
+    put_head(out, &arms[0]);
     strbuf_puts(out, "\nArms:\n");
     for (int i = 0; i < count; i++) strbuf_format(out, "  %-*s %s\n", width, arms[i].short_label, arms[i].label);
     strbuf_format(out, "\nMemory of a rank in MiB at the peak of the update, and how it differs from the first\n%*s",
@@ -206,14 +206,14 @@ json_t *plan_report_json(const PlanArm *arm, const PlanOptions *options) {
     json_t *object = json_pack(
         "{s:s, s:s, s:I, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:s, s:o, s:s, s:o, s:o, s:o}", "arm", arm->label, "model",
         policy->model_name, "parameters", (json_int_t)p->parameters, "precision", dtype_name(policy->dtypes.compute),
-        "fsdp_output_dtype", dtype_name(policy->dtypes.output), "ranks", options->ranks, "samples",
-        (json_int_t)p->samples, "prompt_tokens", (json_int_t)p->prompt_tokens, "answer_tokens",
-        (json_int_t)p->answer_tokens, "updates", (json_int_t)p->updates, "peak_phase", ledger_phase_name(p->peak_phase),
-        "peak", peak_json(&p->peak), "update_peak_phase", ledger_phase_name(p->update_phase), "update_peak",
-        peak_json(&p->update_peak), "peak_by_phase", phases, "work", work);
+        "fsdp_output_dtype", dtype_name(policy->dtypes.output), "ranks", p->ranks, "samples", (json_int_t)p->samples,
+        "prompt_tokens", (json_int_t)p->prompt_tokens, "answer_tokens", (json_int_t)p->answer_tokens, "updates",
+        (json_int_t)p->updates, "peak_phase", ledger_phase_name(p->peak_phase), "peak", peak_json(&p->peak),
+        "update_peak_phase", ledger_phase_name(p->update_phase), "update_peak", peak_json(&p->update_peak),
+        "peak_by_phase", phases, "work", work);
     CHECK(object, "plan of %s", policy->model_name);
     if (options->machine.name) json_object_set_new(object, "machine", json_string(options->machine.name));
-    if (options->ranks > 1 && !options->memory_only)
+    if (p->ranks > 1 && !options->memory_only)
         json_object_set_new(object, "bytes_sent",
                             json_pack("{s:I, s:I, s:I}", "all_gather", (json_int_t)p->wire.bytes[COMM_ALL_GATHER],
                                       "all_to_all", (json_int_t)p->wire.bytes[COMM_ALL_TO_ALL], "broadcast",

@@ -18,7 +18,7 @@ typedef struct PlanArm {
 void plan_report_one(StrBuf *out, const PlanArm *arm, const PlanOptions *options);
 
 // What was alive at the peak of the update, and the peak of each phase, a column an arm, with differences from the first.
-void plan_report_arms(StrBuf *out, const PlanArm *arms, int count, const PlanOptions *options);
+void plan_report_arms(StrBuf *out, const PlanArm *arms, int count);
 
 json_t *plan_report_json(const PlanArm *arm, const PlanOptions *options); // new reference
 
