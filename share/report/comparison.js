@@ -14,12 +14,13 @@ function intervalPicture([low, high], effect, margin) {
         return element;
     };
     const picture = shape("svg", { viewBox: "0 0 " + width + " " + height, class: "interval", role: "img", "aria-label": "interval of the difference" });
-    const line = (value, css, label) => {
+    const close = margin > 0 && x(0) - x(-margin) < 30; // the labels
+    const line = (value, css, label, anchor) => {
         picture.append(shape("line", { x1: x(value), x2: x(value), y1: 2, y2: 30, class: css }));
-        picture.append(shape("text", { x: x(value), y: 43, "text-anchor": "middle" }, label));
+        picture.append(shape("text", { x: x(value), y: 43, "text-anchor": close ? anchor : "middle" }, label));
     };
-    line(0, "zero", "0");
-    if (margin > 0) line(-margin, "margin", "−" + trimmed(fixed(100 * margin, 1)));
+    line(0, "zero", "0", "start");
+    if (margin > 0) line(-margin, "margin", "−" + trimmed(fixed(100 * margin, 1)), "end");
     picture.append(shape("line", { x1: x(low), x2: x(high), y1: 16, y2: 16, class: "range" }));
     for (const end of [low, high]) picture.append(shape("line", { x1: x(end), x2: x(end), y1: 11, y2: 21, class: "range" }));
     picture.append(shape("circle", { cx: x(effect), cy: 16, r: 4.5 }));

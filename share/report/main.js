@@ -24,6 +24,7 @@ function showPart() {
         else link.removeAttribute("aria-current");
     }
     place.className = "part-" + part.id;
+    document.getElementById("runs").hidden = runs.length < 2 || part.id === "comparison"; // which tells of all
     part.show(place);
     keep();
 }
@@ -35,7 +36,6 @@ function showTabs() {
 
 function showRuns() {
     const place = document.getElementById("runs");
-    place.hidden = runs.length < 2;
     place.replaceChildren(...runs.map((run) => h("button", {
         class: "chip", type: "button", color: run.color, "aria-pressed": String(!state.hidden[run.name]), title: run.folder,
         onclick: (event) => {
