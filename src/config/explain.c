@@ -9,6 +9,7 @@ typedef struct Printer {
     StrBuf *out;
     Arena *arena;
     bool annotate;
+    Algorithm algorithm;
 } Printer;
 
 // ---- scalars
@@ -113,7 +114,10 @@ static void put_comment(const Printer *printer, const Value *value, const Settin
     for (size_t i = comment; i < printer->out->length; i++)
         if ((unsigned char)printer->out->text[i] < ' ') printer->out->text[i] = ' ';
     if (!row) return;
-    if (row->class == SETTING_NOT_APPLICABLE)
+    const char *foreign = settings_key_foreign(row->key, printer->algorithm);
+    if (foreign)
+        strbuf_format(printer->out, "; no effect: %s", foreign);
+    else if (row->class == SETTING_NOT_APPLICABLE)
         strbuf_format(printer->out, "; no effect: %s", row->help);
     else if (row->class == SETTING_REFUSED)
         strbuf_format(printer->out, "; only %s is supported yet: %s", row->allowed, row->help);
@@ -152,7 +156,7 @@ static void put_map(const Printer *printer, const Value *map, const char *prefix
 
 static void put_settings(StrBuf *out, const Settings *settings, bool annotate) {
     Arena arena = {0};
-    Printer printer = {.out = out, .arena = &arena, .annotate = annotate};
+    Printer printer = {.out = out, .arena = &arena, .annotate = annotate, .algorithm = settings->algorithm};
     strbuf_puts(out, "");
     put_map(&printer, settings->tree, "", 0);
     arena_close(&arena);

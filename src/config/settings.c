@@ -146,11 +146,9 @@ static bool read_rewards(Loading *loading, const Value *map) {
 // Of another algorithm than the recipe's.
 static bool is_foreign(Loading *loading, const Value *value, const char *key) {
     char row[SETTINGS_KEY_SIZE];
-    if (settings_key_serves(settings_key_row(row, key), loading->settings->algorithm)) return false;
-    note(loading,
-         loading->settings->algorithm == ALGORITHM_SFT ? "with sft no answers are sampled and rewarded"
-                                                       : "has a meaning with sft only",
-         value);
+    const char *reason = settings_key_foreign(settings_key_row(row, key), loading->settings->algorithm);
+    if (!reason) return false;
+    note(loading, reason, value);
     return true;
 }
 

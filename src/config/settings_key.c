@@ -52,3 +52,8 @@ bool settings_key_serves(const char *key, Algorithm algorithm) {
             if (settings_key_at_or_below(key, own[other][i])) return false;
     return true;
 }
+
+const char *settings_key_foreign(const char *key, Algorithm algorithm) {
+    if (settings_key_serves(key, algorithm)) return NULL;
+    return algorithm == ALGORITHM_SFT ? "with sft no answers are sampled and rewarded" : "has a meaning with sft only";
+}

@@ -12,8 +12,9 @@ enum { SETTINGS_KEY_SIZE = 256 };
 
 typedef enum Algorithm { ALGORITHM_GRPO, ALGORITHM_SFT, ALGORITHM_COUNT } Algorithm;
 
-const char *settings_key_section(Algorithm algorithm);          // "grpo", "sft"
-bool settings_key_serves(const char *key, Algorithm algorithm); // the key of a row means something to it
+const char *settings_key_section(Algorithm algorithm);                  // "grpo", "sft"
+bool settings_key_serves(const char *key, Algorithm algorithm);         // the key of a row means something to it
+const char *settings_key_foreign(const char *key, Algorithm algorithm); // else why not; NULL when it does
 
 // The key of the row, or group of rows, that a key without one of its own has (both for data.validation.1 it is data.train), written to
 // row; the key itself when there is no such rule.
