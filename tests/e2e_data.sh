@@ -98,6 +98,13 @@ list turns grpo.max_num_steps=2 data.use_multiple_dataloader=true data.num_promp
 check "data sets take turns" $?
 list gdpo grpo.max_num_steps=1 "data.train=[{dataset_name: $work/train.jsonl, env_name: judge}]" grpo.adv_estimator.name=gdpo
 check "gdpo by the command's components" $?
+grep '"train/reward":0.0,' "$work/gdpo/metrics.jsonl"; [ $? = 1 ]; check "the command's rewards are not 0" $?
+list weighed grpo.max_num_steps=1 "data.train=[{dataset_name: $work/train.jsonl, env_name: judge}]" \
+    "grpo.adv_estimator.reward_weights=[0, 0]" && grep -q '"train/reward":0.0,' "$work/weighed/metrics.jsonl"
+check "weights of components are those of the reward" $?
+list three grpo.max_num_steps=1 "data.train=[{dataset_name: $work/train.jsonl, env_name: judge}]" \
+    "grpo.adv_estimator.reward_weights=[1, 1, 1]"
+[ $? = 1 ] && grep -q "reward_weights: 3 numbers for 2 components" "$work/out"; check "a weight for each component" $?
 train multi grpo.max_num_steps=1 data.default.env_name=math_multi_reward grpo.adv_estimator.name=gdpo
 check "gdpo by math_multi_reward" $?
 grep -q '"train/reward_components/correctness":' "$work/multi/metrics.jsonl" &&

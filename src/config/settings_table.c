@@ -129,8 +129,10 @@ const Setting settings_table[] = {
          "${grpo.use_leave_one_out_baseline}", "A sample's baseline is the mean of the others of its group."),
     BOOL("grpo.adv_estimator.minus_baseline", adv_estimator.minus_baseline, "true",
          "reinforce_plus_plus: take the mean of the group off the reward."),
-    SHAPED_OR_NULL("grpo.adv_estimator.reward_weights", SETTING_WEIGHTS, adv_estimator.reward_weights, "null",
-                   "gdpo: a weight for each component of the reward, by name in alphabetical order; null: 1."),
+    SHAPED_OR_NULL(
+        "grpo.adv_estimator.reward_weights", SETTING_WEIGHTS, adv_estimator.reward_weights, "null",
+        "A weight for each component of the reward, by name in alphabetical order: of the reward, and with gdpo of the "
+        "advantages; null: 1."),
     BOOL("grpo.adv_estimator.normalize_advantages", adv_estimator.normalize_advantages, "true",
          "raw_reward: whiten the rewards over the tokens of the batch."),
     BOOL("grpo.skip_reference_policy_logprobs_calculation", grpo.skip_reference_policy_logprobs_calculation, "false",

@@ -109,6 +109,7 @@ bool task_open(Task *task, const Settings *settings, const LoadedModel *model, b
     const DataOptions *data = &settings->data;
     *task = (Task){.model = model,
                    .scores = scores,
+                   .advantages = &settings->adv_estimator,
                    .shuffle = data->shuffle,
                    .seed = (uint64_t)settings->run.seed,
                    .epochs = settings->run.max_num_epochs,
@@ -398,6 +399,18 @@ static void score_by_rule(const Scoring *s, int64_t b, bool *mixed) {
                    s->arena);
 }
 
+// A validation's data sets may have other rewards, which are taken as they are.
+static bool weigh(const Scoring *s, Error *error) {
+    const AdvantageOptions *options = s->task->advantages;
+    int64_t weights = options->reward_weight_count, components = s->samples->component_count;
+    if (!weights || (weights != components && s->held_out)) return true;
+    if (weights != components)
+        return error_set(error, "grpo.adv_estimator.reward_weights: %lld numbers for %lld components of the reward",
+                         (long long)weights, (long long)components);
+    samples_weigh_reward(s->samples, options->reward_weights);
+    return true;
+}
+
 static bool score(Scoring *s, Error *error) {
     Samples *samples = s->samples;
     bool mixed = false;
@@ -409,7 +422,7 @@ static bool score(Scoring *s, Error *error) {
     if (mixed || samples->component_count < 0) samples->component_count = 0;
     for (int64_t b = 0; b < samples->count; b++)
         samples->valid[b] = samples->finish[b] != FINISH_NAN && !s->cut[b] && !isnan(samples->reward[b]);
-    return true;
+    return weigh(s, error);
 }
 
 bool task_reward(const Task *task, Samples *samples, bool held_out, int64_t step, Arena *arena, Error *error) {

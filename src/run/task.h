@@ -27,9 +27,10 @@ typedef struct TaskQuestions {
 } TaskQuestions;
 
 typedef struct Task {
-    Arena arena;              // of what the task holds
-    const LoadedModel *model; // not owned
-    bool scores;              // task_reward is called
+    Arena arena;                        // of what the task holds
+    const LoadedModel *model;           // not owned
+    bool scores;                        // task_reward is called
+    const AdvantageOptions *advantages; // their reward_weights
     int source_count, command_count;
     TaskSource *sources;
     RewardCommand **commands;

@@ -8,6 +8,14 @@ const char *samples_finish_name(FinishReason reason) {
     return names[reason];
 }
 
+void samples_weigh_reward(Samples *samples, const double *weights) {
+    for (int64_t b = 0; b < samples->count; b++) {
+        double sum = 0;
+        for (int c = 0; c < samples->component_count; c++) sum += weights[c] * (double)samples->component[c][b];
+        if (samples->valid[b] != 0) samples->reward[b] = (float)sum;
+    }
+}
+
 typedef struct Column {
     void **to;
     const void *from;

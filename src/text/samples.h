@@ -38,6 +38,9 @@ typedef struct Samples {
     float *advantage;                                  // [tokens]
 } Samples;
 
+// The reward of every valid sample becomes Σ weights[c] · component[c], in double; one weight for each component.
+void samples_weigh_reward(Samples *samples, const double *weights);
+
 // Adds the samples of `from` for which keep[b] to the pool (zero-initialised: empty), in order, at most `most` of them, with
 // every column that `from` has; both must have the same. The pool's arrays are the arena's. Returns how many of those to be
 // kept were left over.
