@@ -61,7 +61,20 @@ static void meet(Comm *comm) {
     wait_for(comm, &request);
 }
 
+// What srun starts without an interface to MPI cannot begin: Open MPI would say so at length, MPICH begin apart.
+static bool find_starter(Error *error) {
+#ifdef OPEN_MPI
+    static const char needed[] = "PMIX_RANK", option[] = "pmix";
+#else
+    static const char needed[] = "PMI_RANK", option[] = "pmi2";
+#endif
+    if (!getenv("SLURM_STEP_NUM_TASKS") || getenv(needed)) return true;
+    return error_set(error, "srun has started several processes without the interface to this MPI: srun --mpi=%s",
+                     option);
+}
+
 bool comm_mpi_open_world(Comm *world, Error *error) {
+    if (!find_starter(error)) return false;
     // A rank that MPI makes wait lets others have the core.
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     int provided;
