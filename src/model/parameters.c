@@ -94,6 +94,7 @@ static int64_t align_up(int64_t elements) {
 static void add_unit(ParameterTable *table, const Architecture *architecture, int unit) {
     Place place = unit == architecture->layer_count ? IN_ROOT : IN_BLOCK;
     int64_t offset = 0;
+    table->unit_first[unit] = table->count;
     for (int role = 0; role < PARAMETER_ROLE_COUNT; role++) {
         int64_t rows = 0, cols = 0;
         if (roles[role].place != place || !role_shape(&rows, &cols, architecture, (ParameterRole)role)) continue;
@@ -117,6 +118,7 @@ void parameters_open(ParameterTable *table, const Architecture *architecture) {
     *table = (ParameterTable){.unit_count = (int)architecture->layer_count + 1};
     table->items = arena_array(&table->arena, Parameter, table->unit_count * PARAMETER_ROLE_COUNT);
     table->unit_sizes = arena_array(&table->arena, int64_t, table->unit_count);
+    table->unit_first = arena_array(&table->arena, int, table->unit_count);
     for (int unit = 0; unit < table->unit_count; unit++) add_unit(table, architecture, unit);
 }
 
@@ -126,16 +128,7 @@ void parameters_close(ParameterTable *table) {
 }
 
 const Parameter *parameters_find(const ParameterTable *table, int unit, ParameterRole role) {
-    // Items lie by unit: skip to the unit by halving, then look through its few roles.
-    int low = 0, high = table->count;
-    while (low < high) {
-        int middle = low + (high - low) / 2;
-        if (table->items[middle].unit < unit)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (; low < table->count && table->items[low].unit == unit; low++)
-        if (table->items[low].role == role) return &table->items[low];
+    for (int i = table->unit_first[unit]; i < table->count && table->items[i].unit == unit; i++)
+        if (table->items[i].role == role) return &table->items[i];
     return NULL;
 }

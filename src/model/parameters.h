@@ -44,6 +44,7 @@ typedef struct Parameter {
 typedef struct ParameterTable {
     int count, unit_count;
     Parameter *items;    // by unit, then by offset
+    int *unit_first;     // of items: where each unit begins
     int64_t *unit_sizes; // elements of each flat array, gaps included (multiple of 16)
     int64_t total;       // elements without gaps
     Arena arena;         // owner of the arrays
