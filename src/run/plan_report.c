@@ -170,7 +170,7 @@ void plan_report_arms(StrBuf *out, const PlanArm *arms, int count) {
     strbuf_format(out, "\nMemory of a rank in MiB at the peak of the update, and how it differs from the first\n%*s",
                   LABEL, "");
     for (int i = 0; i < count; i++) strbuf_format(out, "%*.*s", width, width - 1, arms[i].short_label);
-    for (int i = 1; i < count; i++) strbuf_format(out, "%*s", COLUMN + 2, count == 2 ? "difference" : "");
+    if (count > 1) strbuf_format(out, "%*s", COLUMN + 2, count == 2 ? "difference" : "differences");
     strbuf_putc(out, '\n');
     for (int tag = 0; tag < MEMORY_TAG_COUNT; tag++)
         put_row(out, ledger_tag_name((MemoryTag)tag), arms, count, update_tag, tag);
