@@ -189,8 +189,11 @@ static void test_choices(void **state) {
         {"qwen3", {"policy.precision=bfloat16"}},
         {"qwen3", {"policy.automodel_cfg.activation_checkpointing=true"}},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        check_events(settings(cases[i].model, cases[i].overrides), cases[i].overrides[0]);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bool filters = strstr(cases[i].overrides[0], "top_p"); // which need whole rows of logits
+        if (!filters || world.size == 1)
+            check_events(settings(cases[i].model, cases[i].overrides), cases[i].overrides[0]);
+    }
 }
 
 #define TENSOR "policy.automodel_cfg.tensor_parallel_size=2"

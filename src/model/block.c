@@ -189,45 +189,55 @@ static void backward_heads(Ops *ops, const BlockShape *shape, Tensor *d_TC, Tens
     device_release(&ops->device, &sums_SE);
 }
 
-void block_backward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, const BlockGradients *gradients,
-                    const Tensor *cos_sin_PE, const TokenBatch *batch, const BlockActivations *a, BlockScratch *scratch,
-                    BlockBackwardScratch *backward, const Tensor *dout_TD, Tensor *dx_TD) {
-    const AttentionShape *attention = &shape->attention;
-    int64_t queries = attention->query_heads, keys = attention->kv_heads;
-    Tensor *dqkv_TC = &backward->dqkv_TC;
-    BlockGradients g = *gradients;
-
-    // out = mid + act·Wdownᵀ
-    swiglu_forward(ops, &scratch->act_TF, &a->gate_up_T2F);
-    linear_backward_weight(ops, &g.down_DF, dout_TD, &scratch->act_TF);
-    linear_backward_input(ops, &backward->dact_TF, dout_TD, &weights->down);
-    swiglu_backward(ops, &backward->dgate_up_T2F, &backward->dact_TF, &a->gate_up_T2F);
+// Through mid + act·Wdownᵀ, from the gradient of the sum to that of mid, in its place. The gradient of act takes act's place, that of
+// gate_up takes gate_up's, which nobody reads afterwards.
+static void backward_mlp(Ops *ops, const BlockShape *shape, const BlockWeights *weights, BlockGradients *g,
+                         BlockActivations *a, BlockScratch *scratch, Tensor *d_TD) {
+    Tensor *act_TF = &scratch->act_TF, *gate_up_T2F = &a->gate_up_T2F;
+    swiglu_forward(ops, act_TF, gate_up_T2F);
+    linear_backward_weight(ops, &g->down_DF, d_TD, act_TF);
+    linear_backward_input(ops, act_TF, d_TD, &weights->down);
+    swiglu_backward(ops, gate_up_T2F, act_TF, gate_up_T2F);
     rms_norm_forward(ops, &scratch->norm_TD, &a->mid_TD, &weights->middle_norm_D, shape->rms_norm_eps);
-    linear_backward_weight(ops, &g.gate_up_2FD, &backward->dgate_up_T2F, &scratch->norm_TD);
-    tensor_sum_backward_input(ops, shape->tensor, &scratch->proj_TD, &backward->dgate_up_T2F, &weights->gate_up);
-    rms_norm_backward(ops, &backward->dmid_TD, &g.middle_norm_D, &scratch->proj_TD, &a->mid_TD, &weights->middle_norm_D,
-                      dout_TD, shape->rms_norm_eps);
+    linear_backward_weight(ops, &g->gate_up_2FD, gate_up_T2F, &scratch->norm_TD);
+    tensor_sum_backward_input(ops, shape->tensor, &scratch->proj_TD, gate_up_T2F, &weights->gate_up);
+    device_release(&ops->device, gate_up_T2F);
+    rms_norm_backward(ops, d_TD, &g->middle_norm_D, &scratch->proj_TD, &a->mid_TD, &weights->middle_norm_D, d_TD,
+                      shape->rms_norm_eps);
+}
+
+void block_backward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, const BlockGradients *gradients,
+                    const Tensor *cos_sin_PE, const TokenBatch *batch, BlockActivations *a, BlockScratch *scratch,
+                    Tensor *d_TD) {
+    const AttentionShape *attention = &shape->attention;
+    int64_t queries = attention->query_heads, keys = attention->kv_heads, T = d_TD->size[0];
+    BlockGradients g = *gradients;
+    backward_mlp(ops, shape, weights, &g, a, scratch, d_TD);
 
     // mid = x + attn·Woᵀ
-    linear_backward_weight(ops, &g.o_DO, &backward->dmid_TD, &a->attn_TO);
-    linear_backward_input(ops, &backward->dattn_TO, &backward->dmid_TD, &weights->o);
+    Tensor dattn_TO = DEVICE_TENSOR_RAW(&ops->device, MEMORY_ACTIVATION, d_TD->dtype, T, shape->heads_columns);
+    Tensor dqkv_TC = DEVICE_TENSOR_RAW(&ops->device, MEMORY_ACTIVATION, d_TD->dtype, T, shape->qkv_columns);
+    linear_backward_weight(ops, &g.o_DO, d_TD, &a->attn_TO);
+    linear_backward_input(ops, &dattn_TO, d_TD, &weights->o);
     const Tensor *qkv_TC = &a->qkv_TC;
     if (shape->qk_norm) { // keys and values lie in the pages
         rows_cast(ops, &scratch->qkv_TC, &a->qkv_TC);
         turn_heads(ops, shape, weights, cos_sin_PE, batch, &scratch->qkv_TC, false);
         qkv_TC = &scratch->qkv_TC;
     }
-    backward_attention(ops, shape, batch, dqkv_TC, qkv_TC, a, &backward->dattn_TO);
+    backward_attention(ops, shape, batch, &dqkv_TC, qkv_TC, a, &dattn_TO);
     if (shape->rotates)
-        rope_apply(ops, dqkv_TC, cos_sin_PE, batch->positions, queries + keys, attention->head_dim, true);
+        rope_apply(ops, &dqkv_TC, cos_sin_PE, batch->positions, queries + keys, attention->head_dim, true);
     if (shape->qk_norm) {
-        backward_heads(ops, shape, dqkv_TC, &g.q_norm_E, &a->qkv_TC, &weights->q_norm_E, 0);
-        backward_heads(ops, shape, dqkv_TC, &g.k_norm_E, &a->qkv_TC, &weights->k_norm_E, 1);
+        backward_heads(ops, shape, &dqkv_TC, &g.q_norm_E, &a->qkv_TC, &weights->q_norm_E, 0);
+        backward_heads(ops, shape, &dqkv_TC, &g.k_norm_E, &a->qkv_TC, &weights->k_norm_E, 1);
     }
     rms_norm_forward(ops, &scratch->norm_TD, &a->x_TD, &weights->input_norm_D, shape->rms_norm_eps);
-    linear_backward_weight(ops, &g.qkv_CD, dqkv_TC, &scratch->norm_TD);
-    if (g.qkv_bias_C.data) linear_backward_bias(ops, &g.qkv_bias_C, dqkv_TC);
-    tensor_sum_backward_input(ops, shape->tensor, &scratch->proj_TD, dqkv_TC, &weights->qkv);
-    rms_norm_backward(ops, dx_TD, &g.input_norm_D, &scratch->proj_TD, &a->x_TD, &weights->input_norm_D,
-                      &backward->dmid_TD, shape->rms_norm_eps);
+    linear_backward_weight(ops, &g.qkv_CD, &dqkv_TC, &scratch->norm_TD);
+    if (g.qkv_bias_C.data) linear_backward_bias(ops, &g.qkv_bias_C, &dqkv_TC);
+    tensor_sum_backward_input(ops, shape->tensor, &scratch->proj_TD, &dqkv_TC, &weights->qkv);
+    rms_norm_backward(ops, d_TD, &g.input_norm_D, &scratch->proj_TD, &a->x_TD, &weights->input_norm_D, d_TD,
+                      shape->rms_norm_eps);
+    device_release(&ops->device, &dattn_TO);
+    device_release(&ops->device, &dqkv_TC);
 }

@@ -89,13 +89,8 @@ void block_gate_up_forward(Ops *ops, const BlockShape *shape, const BlockWeights
 void block_note_overflow(Ops *ops, const BlockShape *shape, Overflow *overflow, int unit, const BlockWeights *weights,
                          const BlockActivations *activations, const BlockScratch *scratch, const Tensor *out_TD);
 
-// Temporaries of backward, in the compute dtype.
-typedef struct BlockBackwardScratch {
-    Tensor dact_TF, dgate_up_T2F, dmid_TD, dattn_TO, dqkv_TC;
-} BlockBackwardScratch;
-
-// dx_TD from dout_TD, both in the compute dtype (dx may be the tensor dout); gradients are added to. Spans are whole
-// sequences. What is cheap (norms, SwiGLU) is computed again instead of kept.
+// d_TD, in the compute dtype: the gradient of the output becomes that of the input; gradients are added to. Spans are whole
+// sequences. What is cheap (norms, SwiGLU) is computed again instead of kept; gate_up_T2F is released on the way.
 void block_backward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, const BlockGradients *gradients,
-                    const Tensor *cos_sin_PE, const TokenBatch *batch, const BlockActivations *activations,
-                    BlockScratch *scratch, BlockBackwardScratch *backward, const Tensor *dout_TD, Tensor *dx_TD);
+                    const Tensor *cos_sin_PE, const TokenBatch *batch, BlockActivations *activations,
+                    BlockScratch *scratch, Tensor *d_TD);

@@ -39,6 +39,7 @@ int64_t rows_cast(Ops *ops, Tensor *out, const Tensor *in);
 
 // act_TF = silu(gate) · up, where gate_up_T2F holds gate in columns 0..F-1 and up in F..2F-1. silu(x) = x / (1 + exp(−x)).
 void swiglu_forward(Ops *ops, Tensor *act_TF, const Tensor *gate_up_T2F);
+// dgate_up may be the tensor gate_up.
 void swiglu_backward(Ops *ops, Tensor *dgate_up_T2F, const Tensor *dact_TF, const Tensor *gate_up_T2F);
 
 // Rotates the first `heads` heads of every row in place: columns j and j + E/2 of a head are one pair ("rotate half").

@@ -306,7 +306,7 @@ static Tensor cast_out(Walk *walk, Tensor *dx_TD, int unit) {
     return dboundary_TD;
 }
 
-static void backward_unit(Walk *walk, int unit, BlockActivations *a, BlockBackwardScratch *backward, Tensor *d_TD) {
+static void backward_unit(Walk *walk, int unit, BlockActivations *a, Tensor *d_TD) {
     Tensor gathered = shard_gather(walk->shards, unit, walk->options.policy.compute);
     BlockWeights weights = {0};
     block_weights_view(&weights, walk->shards->table, unit, &gathered);
@@ -318,30 +318,20 @@ static void backward_unit(Walk *walk, int unit, BlockActivations *a, BlockBackwa
         block_forward(walk->ops, &shape, &weights, &walk->cos_sin_PE, walk->batch, a, &walk->scratch, NULL);
     if (walk->options.activation_checkpointing == WALK_KEEPS_ATTENTION)
         block_gate_up_forward(walk->ops, &shape, &weights, a, &walk->scratch);
-    block_backward(walk->ops, &shape, &weights, &gradients, &walk->cos_sin_PE, walk->batch, a, &walk->scratch, backward,
-                   d_TD, d_TD);
+    block_backward(walk->ops, &shape, &weights, &gradients, &walk->cos_sin_PE, walk->batch, a, &walk->scratch, d_TD);
     shard_release(walk->shards, &gathered);
 }
 
 void walk_backward(Walk *walk) {
     Device *device = &walk->ops->device;
-    DType compute = walk->options.policy.compute;
-    int64_t T = walk->batch->count;
-    CHECK(walk->dlast_TD.data, "a micro-batch of %lld tokens without gradients", (long long)T);
-    BlockBackwardScratch backward = {
-        .dact_TF = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, walk->shape.ffn),
-        .dgate_up_T2F = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, 2 * walk->shape.ffn),
-        .dmid_TD = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, walk->shape.hidden),
-        .dattn_TO = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, walk->shape.heads_columns),
-        .dqkv_TC = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, walk->shape.qkv_columns),
-    };
+    CHECK(walk->dlast_TD.data, "a micro-batch of %lld tokens without gradients", (long long)walk->batch->count);
     for (int layer = root_unit(walk) - 1; layer >= 0; layer--) {
         BlockActivations *a = &walk->activations[layer];
         if (walk->options.activation_checkpointing == WALK_KEEPS_INPUTS) activations_open(walk, a);
         if (walk->options.activation_checkpointing == WALK_KEEPS_ATTENTION) gate_up_open(walk, a);
         enter_unit(walk, layer);
         Tensor d_TD = cast_back(walk, &walk->dlast_TD);
-        backward_unit(walk, layer, a, &backward, &d_TD);
+        backward_unit(walk, layer, a, &d_TD);
         if (layer) {
             walk->dlast_TD = cast_out(walk, &d_TD, layer);
         } else { // within the root: no cast
@@ -352,9 +342,6 @@ void walk_backward(Walk *walk) {
         activations_close(walk, a);
         device_release(device, &a->x_TD);
     }
-    Tensor *all[] = {&backward.dact_TF, &backward.dgate_up_T2F, &backward.dmid_TD, &backward.dattn_TO,
-                     &backward.dqkv_TC};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) device_release(device, all[i]);
     walk_drop(walk);
 }
 
