@@ -18,6 +18,12 @@
 
 #include <cmocka.h>
 
+// What fontconfig keeps to the end of the program is no leak of ours.
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void) {
+    return "leak:libfontconfig";
+}
+
 static Arena arena;
 static Error error;
 static char folder[64];
