@@ -443,7 +443,7 @@ static void test_pieces(void **state) {
                     softmax_targets(&ops, targets, &piece, ids, first, count, filter.temperature);
                     continue;
                 }
-                softmax_backward_piece(&ops, &piece, folded, ids, g, first, count, filter.temperature);
+                softmax_backward_piece(&ops, &piece, folded, NULL, ids, g, NULL, first, count, filter);
                 Tensor expected = DEVICE_TENSOR(&ops.device, MEMORY_LOGITS, DTYPE_F32, T, V + PADDING);
                 memcpy(expected.data, x, tensor_bytes(&whole));
                 softmax_backward(&ops, &expected, rows, NULL, ids, g, NULL, V, filter);
@@ -467,11 +467,49 @@ static void test_pieces(void **state) {
     ops_close(&ops);
 }
 
+// Filtered rows are known from the whole; their gradient comes in pieces too.
+static void test_filtered_pieces(void **state) {
+    (void)state;
+    enum { T = KINDS, V = 1300, SIZE = 2 * SOFTMAX_BLOCK };
+    Ops ops;
+    assert_true(open_ops(&ops, NULL, 2));
+    for (int f = 0; f < FILTERS; f++) {
+        Tensor whole = DEVICE_TENSOR(&ops.device, MEMORY_LOGITS, DTYPE_F32, T, V + PADDING);
+        Tensor piece = DEVICE_TENSOR(&ops.device, MEMORY_LOGITS, DTYPE_F32, T, SIZE);
+        float *x = whole.data, *p = piece.data, g[T], h[T];
+        int32_t ids[T];
+        SoftmaxRow rows[T], unfiltered[T];
+        for (int t = 0; t < T; t++) {
+            fill(x + t * (V + PADDING), V, (Kind)t, (uint32_t)t);
+            ids[t] = t * 211 % V;
+            g[t] = uniform((uint32_t)t, 5) - 0.5f;
+            h[t] = uniform((uint32_t)t, 6) - 0.5f;
+        }
+        softmax_rows(&ops, rows, &whole, V, filters[f]);
+        softmax_rows(&ops, unfiltered, &whole, V, (SoftmaxFilter){.temperature = filters[f].temperature, .top_p = 1});
+        static float before[T * (V + PADDING)];
+        memcpy(before, x, sizeof before);
+        softmax_backward(&ops, &whole, rows, unfiltered, ids, g, h, V, filters[f]);
+        for (int64_t first = 0; first < V; first += SIZE) {
+            int64_t count = V - first < SIZE ? V - first : SIZE;
+            for (int t = 0; t < T; t++)
+                for (int i = 0; i < count; i++) p[t * SIZE + i] = before[t * (V + PADDING) + first + i];
+            softmax_backward_piece(&ops, &piece, rows, unfiltered, ids, g, h, first, count, filters[f]);
+            for (int t = 0; t < T; t++)
+                for (int i = 0; i < count; i++)
+                    assert_int_equal(dtype_bits(p[t * SIZE + i]), dtype_bits(x[t * (V + PADDING) + first + i]));
+        }
+        device_release(&ops.device, &whole);
+        device_release(&ops.device, &piece);
+    }
+    ops_close(&ops);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_definition), cmocka_unit_test(test_large),   cmocka_unit_test(test_frequencies),
-        cmocka_unit_test(test_gradient),   cmocka_unit_test(test_hostile), cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_definition), cmocka_unit_test(test_large),           cmocka_unit_test(test_frequencies),
+        cmocka_unit_test(test_gradient),   cmocka_unit_test(test_hostile),         cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_pieces),     cmocka_unit_test(test_filtered_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -190,6 +190,33 @@ void resident_load_unit(Resident *r, int unit, const Tensor *flat) {
         load_block(r, unit, flat);
 }
 
+void resident_load_rows(Resident *r, const Parameter *parameter, int64_t first, const Tensor *rows_RK) {
+    Device *device = &r->ops->device;
+    bool head = parameter->role == PARAMETER_HEAD || !parameters_find(r->parameters, parameter->unit, PARAMETER_HEAD);
+    if (first == 0) r->loads++;
+    if (head && first == 0) {
+        device_release(device, &r->head.panels);
+        r->head.n = parameter->rows;
+        r->head.k = parameter->cols;
+        linear_open_panels(r->ops, &r->head, r->policy.compute, r->tag);
+    } else if (first == 0) {
+        device_release(device, &r->embedding_VD);
+        r->embedding_VD = DEVICE_TENSOR_RAW(device, r->tag, r->policy.compute, parameter->rows, parameter->cols);
+    }
+    if (head) {
+        linear_pack_rows(r->ops, &r->head, rows_RK, first);
+        return;
+    }
+    Tensor to = tensor_rows(&r->embedding_VD, first, rows_RK->size[0]);
+    rows_cast(r->ops, &to, rows_RK);
+}
+
+void resident_load_norm(Resident *r, const Tensor *norm_D) {
+    device_release(&r->ops->device, &r->final_norm_D);
+    r->final_norm_D = DEVICE_TENSOR_RAW(&r->ops->device, r->tag, r->policy.compute, norm_D->size[0]);
+    rows_cast(r->ops, &r->final_norm_D, norm_D);
+}
+
 // --- from a file: matrices go stripe by stripe into their panels, so that no unit ever lies in memory as a whole
 
 enum { STRIPE_BYTES = 1 << 20, STRIPE_ROWS = 1024, TASK_ROWS = 16 };

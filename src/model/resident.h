@@ -56,6 +56,11 @@ void resident_close(Resident *resident);
 // rounded on the way lives a moment, as MEMORY_GATHERED_UNIT.
 void resident_load_unit(Resident *resident, int unit, const Tensor *flat);
 
+// The same of the root, in parts, where nobody has it whole: rows first..first+R-1 of embedding or head, in the compute dtype, each
+// matrix in order from 0 on (a multiple of LINEAR_PACKED_ROWS, and R too unless it ends the matrix); the final norm alone.
+void resident_load_rows(Resident *resident, const Parameter *parameter, int64_t first, const Tensor *rows_RK);
+void resident_load_norm(Resident *resident, const Tensor *norm_D);
+
 // Gives the weights' memory back, until every unit is loaded again; that of the scratch, until the next walk.
 void resident_drop_weights(Resident *resident);
 void resident_drop_scratch(Resident *resident);

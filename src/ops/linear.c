@@ -159,6 +159,27 @@ void linear_backward_input(Ops *ops, Tensor *dx_TK, const Tensor *dy_TN, const L
     ops_wrote(ops, __func__, dx_TK);
 }
 
+void linear_backward_input_part(Ops *ops, Tensor *chain_TK, const Tensor *dy_TN, const LinearWeight *weight,
+                                int64_t first, int64_t count, bool begins) {
+    int64_t rows = dy_TN->size[0];
+    check_matrix(dy_TN, "dy", rows, weight->n);
+    check_matrix(chain_TK, "chain", rows, weight->k);
+    check_matrix(&weight->rows, "weight", weight->n, weight->k);
+    CHECK(chain_TK->dtype == DTYPE_F32 && first >= 0 && count >= 0 && first + count <= weight->n,
+          "rows %lld + %lld of %lld", (long long)first, (long long)count, (long long)weight->n);
+    const char *dy = (const char *)dy_TN->data + (size_t)first * dtype_size(dy_TN->dtype);
+    const char *w = (const char *)weight->rows.data + (size_t)(first * weight->k) * dtype_size(weight->rows.dtype);
+    gemm_run(ops, &(Gemm){.m = rows,
+                          .n = weight->k,
+                          .k = count,
+                          .a = {dy, dy_TN->dtype, GEMM_K_INNER, weight->n},
+                          .b = {w, weight->rows.dtype, GEMM_K_OUTER, weight->k},
+                          .c = chain_TK->data,
+                          .dtype = DTYPE_F32,
+                          .chain = begins ? NULL : chain_TK->data});
+    ops_wrote(ops, __func__, chain_TK);
+}
+
 void linear_backward_weight_part(Ops *ops, Tensor *dw_NK, Tensor *chain_NK, const Tensor *dy_TN, const Tensor *x_TK,
                                  LinearPart part) {
     int64_t rows = dy_TN->size[0], n = dy_TN->size[1], k = x_TK->size[1];

@@ -54,6 +54,11 @@ void linear_forward(Ops *ops, Tensor *y_TN, const Tensor *x_TK, const LinearWeig
 // dx_TK = dy_TN · W (segments over n). Needs weight->rows.
 void linear_backward_input(Ops *ops, Tensor *dx_TK, const Tensor *dy_TN, const LinearWeight *weight);
 
+// The chains of one such sum, for a weight that comes in parts of rows: chain_TK (fp32) goes on over count rows of the weight from
+// `first` on, or begins with them.
+void linear_backward_input_part(Ops *ops, Tensor *chain_TK, const Tensor *dy_TN, const LinearWeight *weight,
+                                int64_t first, int64_t count, bool begins);
+
 // dw_NK += dyᵀ · x (fp32; the chain over tokens starts from 0 and is added when it is finished).
 void linear_backward_weight(Ops *ops, Tensor *dw_NK, const Tensor *dy_TN, const Tensor *x_TK);
 

@@ -21,7 +21,7 @@ enum { TASK_ELEMENTS = 65536 };
 static SoftmaxJob job_of(Ops *ops, const Tensor *logits_TV, int64_t vocabulary, SoftmaxFilter filter) {
     CHECK(logits_TV->rank == 2 && logits_TV->dtype == DTYPE_F32, "logits: rank %d, %s", logits_TV->rank,
           dtype_name(logits_TV->dtype));
-    CHECK(vocabulary > 0 && vocabulary <= logits_TV->size[1] && vocabulary < INT32_MAX,
+    CHECK(vocabulary >= 0 && vocabulary <= logits_TV->size[1] && vocabulary < INT32_MAX,
           "vocabulary %lld of %lld columns", (long long)vocabulary, (long long)logits_TV->size[1]);
     CHECK(filter.temperature > 0 && filter.temperature < INFINITY && filter.top_p > 0 && filter.top_k >= 0 &&
               filter.min_p >= 0 && filter.min_p <= 1,
@@ -105,9 +105,10 @@ static void backward_task(void *context, int64_t task, int worker) {
         float g = job->dlogprob[row], h = job->dunfiltered ? job->dunfiltered[row] : 0;
         int64_t used = g == 0 && h == 0 ? 0 : job->vocabulary;
         memset(logits + used, 0, (size_t)(job->columns - used) * sizeof *logits);
+        SoftmaxRow of = job->filtered[row];
+        if (of.cut_id < INT32_MAX) of.cut_id -= (int32_t)job->first;
         if (used)
-            job->kernels->softmax_row_backward(logits, used, &job->filtered[row],
-                                               job->dunfiltered ? &job->unfiltered[row] : NULL,
+            job->kernels->softmax_row_backward(logits, used, &of, job->dunfiltered ? &job->unfiltered[row] : NULL,
                                                job->ids[row] - job->first, g, h, job->filter);
     }
 }
@@ -171,12 +172,17 @@ void softmax_targets(Ops *ops, float *x_T, const Tensor *logits_TP, const int32_
     }
 }
 
-void softmax_backward_piece(Ops *ops, Tensor *logits_TP, const SoftmaxRow *rows_T, const int32_t *ids,
-                            const float *dlogprob_T, int64_t first, int64_t count, float temperature) {
-    SoftmaxJob job = piece_of(ops, logits_TP, first, count, temperature);
+void softmax_backward_piece(Ops *ops, Tensor *logits_TP, const SoftmaxRow *rows_T, const SoftmaxRow *unfiltered_T,
+                            const int32_t *ids, const float *dlogprob_T, const float *dunfiltered_T, int64_t first,
+                            int64_t count, SoftmaxFilter filter) {
+    SoftmaxJob job = piece_of(ops, logits_TP, first, count, filter.temperature);
     if (!ops_starts(ops, 0, 2 * OPS_BYTES(logits_TP))) return;
+    job.filter = filter;
     job.filtered = rows_T;
+    job.unfiltered = unfiltered_T;
     job.ids = ids;
     job.dlogprob = dlogprob_T;
+    job.dunfiltered = dunfiltered_T;
     run(ops, &job, backward_task);
+    ops_wrote(ops, __func__, logits_TP);
 }

@@ -57,7 +57,7 @@ void softmax_backward(Ops *ops, Tensor *logits_TV, const SoftmaxRow *rows_T, con
                       const int32_t *ids, const float *dlogprob_T, const float *dunfiltered_T, int64_t vocabulary,
                       SoftmaxFilter filter);
 
-// ---- rows in pieces, for a vocabulary of which nobody holds all logits at once. Without filters.
+// ---- rows in pieces, for a vocabulary of which nobody holds all logits at once. Without filters, but for the gradient.
 //
 // A piece is logits_TP (fp32) of the tokens first..first+count-1; first is a multiple of SOFTMAX_BLOCK, and count too unless the
 // vocabulary ends there; columns beyond count are padding. The bits are those of the whole rows.
@@ -85,6 +85,7 @@ static inline float softmax_logprob_of(float x, const SoftmaxRow *row) {
     return (x - row->max) - row->log_sum;
 }
 
-// softmax_backward of a piece.
-void softmax_backward_piece(Ops *ops, Tensor *logits_TP, const SoftmaxRow *rows_T, const int32_t *ids,
-                            const float *dlogprob_T, int64_t first, int64_t count, float temperature);
+// softmax_backward of a piece; the other arguments are those of the whole rows.
+void softmax_backward_piece(Ops *ops, Tensor *logits_TP, const SoftmaxRow *rows_T, const SoftmaxRow *unfiltered_T,
+                            const int32_t *ids, const float *dlogprob_T, const float *dunfiltered_T, int64_t first,
+                            int64_t count, SoftmaxFilter filter);

@@ -80,8 +80,8 @@ bool progression_save(Progression *at, Trainer *t, Error *error) {
                                  .optimizer = options->save_optimizer,
                                  .info = at->info,
                                  .config = config.text};
-    bool good = !trainer_writes(t) ||
-                (checkpoint_save(&checkpoint, error) && checkpoint_retain(options->checkpoint_dir, &retention, error));
+    bool good = checkpoint_save(&checkpoint, error) &&
+                (!trainer_writes(t) || checkpoint_retain(options->checkpoint_dir, &retention, error));
     good = comm_agree(&t->mesh.world, good, error);
     at->saved = good;
     at->save_seconds = log_seconds() - started;

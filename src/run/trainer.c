@@ -72,6 +72,45 @@ static void close_layout(TrainerLayout *layout) {
     parameters_close(&layout->own);
 }
 
+// The root on many ranks: a slice at a time, of rows of embedding or head or with the final norm.
+static void load_root_slice(Resident *resident, Shards *shards, int slice) {
+    int root = shards->table->unit_count - 1;
+    const ShardSlice *of = &shards->units[root].slices[slice];
+    Tensor gathered = shard_gather(shards, &shards->weight[root], root, slice, resident->policy.compute);
+    for (int i = 0; i < shards->table->count; i++) {
+        const Parameter *parameter = &shards->table->items[i];
+        int64_t from = parameter->offset - of->first; // of the parameter, in the slice
+        if (parameter->unit != root || from >= of->count || from + parameter->rows * parameter->cols <= 0) continue;
+        if (parameter->vector) {
+            Tensor norm_D = tensor_rows(&gathered, from, parameter->rows);
+            resident_load_norm(resident, &norm_D);
+        } else {
+            Tensor rows = tensor_rows(&gathered, 0, of->count);
+            rows = TENSOR_RESHAPE(&rows, of->count / parameter->cols, parameter->cols);
+            resident_load_rows(resident, parameter, -from / parameter->cols, &rows);
+        }
+    }
+    shard_release(shards, &gathered);
+}
+
+// Where sampling divides the model as training does.
+static void load_resident(Resident *resident, Shards *shards) {
+    int root = shards->table->unit_count - 1;
+    for (int unit = 0; unit <= root; unit++) {
+        if (shard_whole(shards)) {
+            resident_load_unit(resident, unit, &shards->weight[unit]);
+            continue;
+        }
+        for (int slice = 0; unit == root && slice < shards->units[root].slice_count; slice++)
+            load_root_slice(resident, shards, slice);
+        if (unit == root) return;
+        Tensor gathered = shard_gather(shards, &shards->weight[unit], unit, SHARD_ALL, resident->policy.compute);
+        Tensor flat = tensor_rows(&gathered, 0, shards->table->unit_sizes[unit]);
+        resident_load_unit(resident, unit, &flat);
+        shard_release(shards, &gathered);
+    }
+}
+
 static bool open_policies(Trainer *t, Error *error) {
     const Settings *s = t->settings;
     const Architecture *architecture = &t->training.share;
@@ -83,7 +122,7 @@ static bool open_policies(Trainer *t, Error *error) {
     int64_t rows = int64_larger(s->generation.prefill_chunk, engine_options(t).max_sequences);
     t->has_reference = s->algorithm == ALGORITHM_GRPO &&
                        (loss_needs_reference(&s->loss_fn) || advantage_needs_reference(&s->adv_estimator, &s->loss_fn));
-    shard_open(&t->shards, &t->ops, t->training.parameters);
+    shard_open_ranks(&t->shards, &t->ops, t->training.parameters, (ShardOptions){.comm = &t->mesh.data});
     walk_open(&t->walk, &t->ops, architecture, &t->shards,
               (WalkOptions){.policy = dtypes,
                             .activation_checkpointing = s->policy.activation_checkpointing,
@@ -95,8 +134,7 @@ static bool open_policies(Trainer *t, Error *error) {
     if (!t->has_reference) return true;
     resident_open(&t->reference, &t->ops, architecture, t->training.parameters, &t->training.mesh.tensor, dtypes,
                   MEMORY_REFERENCE, rows, positions);
-    for (int unit = 0; unit < t->model.parameters->unit_count; unit++)
-        resident_load_unit(&t->reference, unit, &t->shards.weight[unit]);
+    load_resident(&t->reference, &t->shards);
     return true;
 }
 
@@ -167,24 +205,37 @@ void trainer_rest(Trainer *t) {
     resident_drop_scratch(&t->rollout);
 }
 
-// From training's share of the unit to sampling's, by way of the whole unit when they differ.
+// This rank's share of a unit as training divides it, of all its shards, in the compute dtype.
+static Tensor gather_share(Trainer *t, int unit) {
+    DType compute = t->rollout.policy.compute;
+    const ShardUnit *slices = &t->shards.units[unit];
+    Tensor *weight = &t->shards.weight[unit];
+    if (shard_whole(&t->shards) || slices->slice_count == 1)
+        return shard_gather(&t->shards, weight, unit, SHARD_ALL, compute);
+    Tensor flat =
+        DEVICE_TENSOR_RAW(&t->ops.device, MEMORY_GATHERED_UNIT, compute, t->training.parameters->unit_sizes[unit]);
+    for (int slice = 0; slice < slices->slice_count; slice++) {
+        const ShardSlice *of = &slices->slices[slice];
+        Tensor gathered = shard_gather(&t->shards, weight, unit, slice, compute);
+        Tensor from = tensor_rows(&gathered, 0, of->count), to = tensor_rows(&flat, of->first, of->count);
+        rows_cast(&t->ops, &to, &from);
+        shard_release(&t->shards, &gathered);
+    }
+    return flat;
+}
+
+// From training's share of the unit to sampling's, by way of the whole unit.
 static void refit_unit(Trainer *t, int unit) {
     const ParameterTable *whole = t->model.parameters;
-    Tensor flat = t->shards.weight[unit], rounded = {0}, joined = {0}, part = {0};
     Device *device = &t->ops.device;
-    int training = t->training.mesh.tensor.size, sampling = t->sampling.mesh.tensor.size;
-    DType compute = t->rollout.policy.compute;
-    if (training != sampling && compute != flat.dtype) {
-        rounded = DEVICE_TENSOR_RAW(device, MEMORY_GATHERED_UNIT, compute, flat.size[0]);
-        rows_cast(&t->ops, &rounded, &flat);
-        flat = rounded;
-    }
-    if (training > 1 && training != sampling) {
+    Tensor share = gather_share(t, unit), joined = {0}, part = {0};
+    Tensor flat = tensor_rows(&share, 0, t->training.parameters->unit_sizes[unit]);
+    if (t->training.mesh.tensor.size > 1) {
         joined = DEVICE_TENSOR_RAW(device, MEMORY_GATHERED_UNIT, flat.dtype, whole->unit_sizes[unit]);
         tensor_layout_join(&t->ops, &t->training.mesh.tensor, &t->training.share, whole, unit, &joined, &flat);
         flat = joined;
     }
-    if (sampling > 1 && training != sampling) {
+    if (t->sampling.mesh.tensor.size > 1) {
         part = DEVICE_TENSOR_RAW(device, MEMORY_GATHERED_UNIT, flat.dtype, t->sampling.parameters->unit_sizes[unit]);
         tensor_layout_cut(&t->ops, t->sampling.parameters, whole, unit, &part, &flat);
         flat = part;
@@ -192,12 +243,15 @@ static void refit_unit(Trainer *t, int unit) {
     resident_load_unit(&t->rollout, unit, &flat);
     device_release(device, &part);
     device_release(device, &joined);
-    device_release(device, &rounded);
+    shard_release(&t->shards, &share);
 }
 
 void trainer_refit(Trainer *t) {
     MemoryPhase before = ledger_enter(&t->ops.device.ledger, PHASE_REFIT);
-    for (int unit = 0; unit < t->model.parameters->unit_count; unit++) refit_unit(t, unit);
+    if (t->training.mesh.tensor.size == t->sampling.mesh.tensor.size)
+        load_resident(&t->rollout, &t->shards);
+    else
+        for (int unit = 0; unit < t->model.parameters->unit_count; unit++) refit_unit(t, unit);
     ledger_enter(&t->ops.device.ledger, before);
 }
 

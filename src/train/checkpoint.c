@@ -16,43 +16,106 @@
 #define OPTIMIZER_FOLDER "policy/optimizer/optim"
 #define OPTIMIZER OPTIMIZER_FOLDER "/optimizer.safetensors"
 
-static SafetensorsEntry entry_of(const Parameter *parameter, const Tensor *flat, const char *name) {
-    SafetensorsEntry entry = {.name = name, .type = SAFETENSORS_F32, .rank = parameter->vector ? 1 : 2};
-    Tensor view = shard_view(flat, parameter);
-    entry.shape[0] = parameter->rows;
-    if (!parameter->vector) entry.shape[1] = parameter->cols;
-    entry.data = view.data;
-    return entry;
+// What a file holds of each parameter: `prefix` and the parameter's name ↔ arrays of the shards.
+typedef struct Column {
+    const char *prefix;
+    Tensor *arrays; // [units]
+} Column;
+
+static SafetensorsEntry *entries_of(const Shards *shards, const Column *columns, int count, Arena *arena) {
+    const ParameterTable *table = shards->table;
+    SafetensorsEntry *entries = arena_array(arena, SafetensorsEntry, count * table->count);
+    for (int i = 0; i < table->count; i++) {
+        const Parameter *parameter = &table->items[i];
+        for (int column = 0; column < count; column++) {
+            SafetensorsEntry *entry = &entries[i * count + column];
+            *entry = (SafetensorsEntry){.name = arena_format(arena, "%s%s", columns[column].prefix, parameter->name),
+                                        .type = SAFETENSORS_F32,
+                                        .rank = parameter->vector ? 1 : 2};
+            entry->shape[0] = parameter->rows;
+            if (!parameter->vector) entry->shape[1] = parameter->cols;
+            if (shard_whole(shards)) entry->data = shard_view(&columns[column].arrays[parameter->unit], parameter).data;
+        }
+    }
+    return entries;
+}
+
+// A file that is written while slices come in from all ranks. writer NULL: another rank writes, or this one no longer can.
+typedef struct Stream {
+    SafetensorsWriter *writer;
+    Error *error;
+} Stream;
+
+// Elements of the parameter that lie in the slice, whose gathered numbers are `flat`.
+static void put(Stream *stream, const Parameter *parameter, const ShardSlice *slice, const Tensor *flat) {
+    int64_t first = parameter->offset, last = first + parameter->rows * parameter->cols;
+    if (first < slice->first) first = slice->first;
+    if (last > slice->first + slice->count) last = slice->first + slice->count;
+    if (!stream->writer || first >= last) return;
+    const float *data = (const float *)flat->data + (first - slice->first);
+    if (safetensors_put(stream->writer, data, (size_t)(last - first) * sizeof *data, stream->error)) return;
+    safetensors_abandon(stream->writer);
+    stream->writer = NULL;
+}
+
+// The unit's parameters in order, the columns of each: no more is gathered at a time than the slices of one unit that they need.
+static void stream_unit(Stream *stream, Shards *shards, int unit, const Column *columns, int count) {
+    const ShardUnit *slices = &shards->units[unit];
+    const ParameterTable *table = shards->table;
+    bool whole = slices->slice_count == 1;
+    Tensor flat[2];
+    for (int column = 0; whole && column < count; column++)
+        flat[column] = shard_gather(shards, &columns[column].arrays[unit], unit, 0, DTYPE_F32);
+    for (int i = 0; i < table->count; i++) {
+        const Parameter *parameter = &table->items[i];
+        for (int column = 0; parameter->unit == unit && column < count; column++) {
+            if (whole) put(stream, parameter, &slices->slices[0], &flat[column]);
+            for (int slice = 0; !whole && slice < slices->slice_count; slice++) {
+                const ShardSlice *of = &slices->slices[slice];
+                if (of->first + of->count <= parameter->offset ||
+                    of->first >= parameter->offset + parameter->rows * parameter->cols)
+                    continue;
+                Tensor part = shard_gather(shards, &columns[column].arrays[unit], unit, slice, DTYPE_F32);
+                put(stream, parameter, of, &part);
+                shard_release(shards, &part);
+            }
+        }
+    }
+    for (int column = 0; whole && column < count; column++) shard_release(shards, &flat[column]);
+}
+
+// Writes the file; path NULL: helps those that do.
+static bool save_file(Shards *shards, const char *path, const Column *columns, int count, const json_t *metadata,
+                      Arena *arena, Error *error) {
+    SafetensorsEntry *entries = entries_of(shards, columns, count, arena);
+    int64_t total = (int64_t)count * shards->table->count;
+    if (shard_whole(shards)) return !path || safetensors_write(path, entries, total, metadata, error);
+    SafetensorsWriter writer;
+    Stream stream = {.error = error};
+    if (path && safetensors_begin(&writer, path, entries, total, metadata, error)) stream.writer = &writer;
+    for (int unit = 0; unit < shards->table->unit_count; unit++) stream_unit(&stream, shards, unit, columns, count);
+    return !path || (stream.writer && safetensors_end(&writer, error));
 }
 
 static bool save_weights(const CheckpointSave *save, const char *aside, Arena *arena, Error *error) {
-    const ParameterTable *table = save->shards->table;
-    SafetensorsEntry *entries = arena_array(arena, SafetensorsEntry, table->count);
-    for (int i = 0; i < table->count; i++)
-        entries[i] = entry_of(&table->items[i], &save->shards->weight[table->items[i].unit], table->items[i].name);
+    const Column columns[] = {{"", save->shards->weight}};
     json_t *metadata = json_pack("{s:s}", "format", "pt"), *config = architecture_to_json(save->architecture);
     json_object_set_new(config, "torch_dtype", json_string("float32"));
-    bool good = safetensors_write(arena_format(arena, "%s/" WEIGHTS, aside), entries, table->count, metadata, error) &&
-                jsonio_write(config, arena_format(arena, "%s/" WEIGHTS_FOLDER "/config.json", aside), error);
+    const char *path = aside ? arena_format(arena, "%s/" WEIGHTS, aside) : NULL;
+    bool good =
+        save_file(save->shards, path, columns, 1, metadata, arena, error) &&
+        (!aside || jsonio_write(config, arena_format(arena, "%s/" WEIGHTS_FOLDER "/config.json", aside), error));
     json_decref(metadata);
     json_decref(config);
     return good;
 }
 
 static bool save_optimizer(const CheckpointSave *save, const char *aside, Arena *arena, Error *error) {
-    const ParameterTable *table = save->shards->table;
-    SafetensorsEntry *entries = arena_array(arena, SafetensorsEntry, 2 * table->count);
-    for (int i = 0; i < table->count; i++) {
-        const Parameter *parameter = &table->items[i];
-        entries[2 * i] = entry_of(parameter, &save->shards->moment1[parameter->unit],
-                                  arena_format(arena, "exp_avg.%s", parameter->name));
-        entries[2 * i + 1] = entry_of(parameter, &save->shards->moment2[parameter->unit],
-                                      arena_format(arena, "exp_avg_sq.%s", parameter->name));
-    }
+    const Column columns[] = {{"exp_avg.", save->shards->moment1}, {"exp_avg_sq.", save->shards->moment2}};
     json_t *metadata = json_object();
     json_object_set_new(metadata, "step", json_sprintf("%lld", (long long)save->shards->step));
-    bool good =
-        safetensors_write(arena_format(arena, "%s/" OPTIMIZER, aside), entries, 2 * table->count, metadata, error);
+    const char *path = aside ? arena_format(arena, "%s/" OPTIMIZER, aside) : NULL;
+    bool good = save_file(save->shards, path, columns, 2, metadata, arena, error);
     json_decref(metadata);
     return good;
 }
@@ -65,16 +128,19 @@ static bool note_digest(json_t *files, const char *folder, const char *name, Are
     return true;
 }
 
-static bool write_all(const CheckpointSave *save, const char *aside, Arena *arena, Error *error) {
+static bool write_all(const CheckpointSave *save, bool ready, const char *aside, Arena *arena, Error *error) {
     json_t *files = json_object();
     json_object_set_new(save->info, "files", files);
-    if (!file_make_folders(arena_format(arena, "%s/" WEIGHTS_FOLDER, aside), error) ||
-        !save_weights(save, aside, arena, error) || !note_digest(files, aside, WEIGHTS, arena, error))
-        return false;
-    if (save->optimizer &&
-        (!file_make_folders(arena_format(arena, "%s/" OPTIMIZER_FOLDER, aside), error) ||
-         !save_optimizer(save, aside, arena, error) || !note_digest(files, aside, OPTIMIZER, arena, error)))
-        return false;
+    // The other ranks send their parts whatever has become of this one's files.
+    bool good = ready && file_make_folders(arena_format(arena, "%s/" WEIGHTS_FOLDER, aside), error);
+    good = save_weights(save, good ? aside : NULL, arena, error) && good &&
+           note_digest(files, aside, WEIGHTS, arena, error);
+    if (save->optimizer) {
+        good = good && file_make_folders(arena_format(arena, "%s/" OPTIMIZER_FOLDER, aside), error);
+        good = save_optimizer(save, good ? aside : NULL, arena, error) && good &&
+               note_digest(files, aside, OPTIMIZER, arena, error);
+    }
+    if (!good) return false;
     const char *folders[] = {"", "/policy", "/policy/weights", "/policy/optimizer"};
     if (!file_write(arena_format(arena, "%s/config.yaml", aside), save->config, strlen(save->config), error) ||
         !jsonio_write(save->info, arena_format(arena, "%s/training_info.json", aside), error))
@@ -101,15 +167,28 @@ static bool replace(const char *aside, const char *place, const char *old, Error
     return true;
 }
 
+// A rank that does not write.
+static void send_parts(const CheckpointSave *save) {
+    Arena arena = {0};
+    Error ignored;
+    save_weights(save, NULL, &arena, &ignored);
+    if (save->optimizer) save_optimizer(save, NULL, &arena, &ignored);
+    arena_close(&arena);
+}
+
 bool checkpoint_save(const CheckpointSave *save, Error *error) {
+    if (shard_comm(save->shards)->rank) {
+        send_parts(save);
+        return true;
+    }
     CHECK(save->step > 0, "step %lld", (long long)save->step);
     Arena arena = {0};
     Error ignored;
     const char *aside = arena_format(&arena, "%s/tmp_step_%lld", save->folder, (long long)save->step);
     const char *old = arena_format(&arena, "%s/old_step_%lld", save->folder, (long long)save->step);
     const char *place = arena_format(&arena, "%s/step_%lld", save->folder, (long long)save->step);
-    bool good = file_make_folders(save->folder, error) && file_remove_tree(aside, error) &&
-                write_all(save, aside, &arena, error);
+    bool good = file_make_folders(save->folder, error) && file_remove_tree(aside, error);
+    good = write_all(save, good, aside, &arena, error);
     good = good && (file_exists(place) ? replace(aside, place, old, error) : file_rename(aside, place, error));
     file_remove_tree(aside, &ignored); // what failed, or what was replaced
     if (!good) error_prefix(error, "checkpoint of step %lld was not saved: ", (long long)save->step);
@@ -178,12 +257,6 @@ bool checkpoint_check_weights(const json_t *info, const char *place, Error *erro
     return good;
 }
 
-// What a file holds of each parameter: `prefix` and the parameter's name → the flat arrays of its units.
-typedef struct Column {
-    const char *prefix;
-    Tensor *flat; // [units]
-} Column;
-
 static const SafetensorsEntry *find_tensor(const Safetensors *file, const Column *column, const Parameter *parameter) {
     char name[sizeof parameter->name + 16];
     snprintf(name, sizeof name, "%s%s", column->prefix, parameter->name);
@@ -221,12 +294,16 @@ static bool open_file(Safetensors *file, const json_t *info, const char *place, 
     return true;
 }
 
-static void copy_file(const Safetensors *file, const ParameterTable *table, const Column *columns, int count) {
-    for (int i = 0; i < table->count; i++)
+static void copy_file(const Safetensors *file, const Shards *shards, const Column *columns, int count) {
+    for (int i = 0; i < shards->table->count; i++)
         for (int column = 0; column < count; column++) {
-            const Parameter *parameter = &table->items[i];
-            Tensor view = shard_view(&columns[column].flat[parameter->unit], parameter);
-            memcpy(view.data, find_tensor(file, &columns[column], parameter)->data, tensor_bytes(&view));
+            const Parameter *parameter = &shards->table->items[i];
+            const float *from = find_tensor(file, &columns[column], parameter)->data;
+            float *to = columns[column].arrays[parameter->unit].data;
+            for (int slice = 0; slice < shards->units[parameter->unit].slice_count; slice++) {
+                ShardPart part = shard_part(shards, parameter, slice);
+                if (part.count) memcpy(to + part.local, from + part.first, (size_t)part.count * sizeof *to);
+            }
         }
 }
 
@@ -266,8 +343,8 @@ bool checkpoint_load(Shards *shards, const char *folder, int64_t step, json_t **
         good = open_file(&moments, *info, place, OPTIMIZER, table, moment_columns, 2, &arena, error) &&
                read_step(&adamw_step, &moments, error);
     if (good) {
-        copy_file(&weights, table, weight_columns, 1);
-        if (*optimizer) copy_file(&moments, table, moment_columns, 2);
+        copy_file(&weights, shards, weight_columns, 1);
+        if (*optimizer) copy_file(&moments, shards, moment_columns, 2);
         shards->step = adamw_step;
     } else {
         json_decref(*info);

@@ -14,7 +14,7 @@
 typedef struct CheckpointSave {
     const char *folder; // that holds the step_N
     int64_t step;       // from 1
-    const Shards *shards;
+    Shards *shards;
     const Architecture *architecture;
     bool optimizer;     // save moments too
     json_t *info;       // becomes training_info.json; "files" is added, also on failure
@@ -22,7 +22,8 @@ typedef struct CheckpointSave {
 } CheckpointSave;
 
 // Makes the folder when needed. A step_N that exists already is replaced. On failure nothing of the checkpoint is left and
-// older ones are untouched.
+// older ones are untouched. All ranks of the shards call it; the first one writes, a slice at a time, and alone may fail. The
+// files do not tell how many ranks there were.
 bool checkpoint_save(const CheckpointSave *save, Error *error);
 
 // The highest complete step_N; *step is 0 and true is returned when there is none (or no folder).

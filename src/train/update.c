@@ -2,6 +2,7 @@
 
 #include "base/int64.h"
 #include "base/stop_signal.h"
+#include "train/walk_piece.h"
 
 #include <math.h>
 
@@ -21,9 +22,9 @@ typedef struct HeadPass {
     const LossOptions *loss;
     const UpdateOptions *options;
     LossCounts counts;
-    float scale;   // of all gradients while they are on their way
-    bool filtered; // the KL term reads unfiltered log-probs, and the rest others
-    int64_t capacity;
+    float scale;                 // of all gradients while they are on their way
+    bool filtered;               // the KL term reads unfiltered log-probs, and the rest others
+    int64_t capacity, most_rows; // rows of logits at a time; loss rows of the round's largest micro-batch
     Columns columns;
     Tensor logits;
 } HeadPass;
@@ -167,6 +168,17 @@ static void all_logprobs(HeadPass *pass) {
     }
 }
 
+// What follows the log-probs of rows first..first+count-1: errors, loss and its gradients.
+static void rows_loss(UpdateResult *result, HeadPass *pass, int64_t first, int64_t count, int64_t *sequence) {
+    if (!pass->options->nll) {
+        measure_errors(result, &pass->columns, first, count);
+        mark_dropped(pass, first, count);
+    }
+    if (pass->columns.sequences && first == 0) sequences_of(result, pass);
+    chunk_loss(result, pass, first, count, sequence);
+    scale_gradients(pass, first, count);
+}
+
 // Head, log-softmax, loss and their backward, chunk by chunk: the logits of more than `head_chunk` rows never exist.
 static void head_and_loss(UpdateResult *result, HeadPass *pass, Arena *arena) {
     Device *device = &pass->walk->ops->device;
@@ -181,17 +193,116 @@ static void head_and_loss(UpdateResult *result, HeadPass *pass, Arena *arena) {
         int64_t count = int64_smaller(total - first, pass->capacity);
         Tensor logits_NV = tensor_rows(&pass->logits, 0, count);
         head_forward(pass, &logits_NV, first);
-        if (!pass->options->nll) {
-            measure_errors(result, &pass->columns, first, count);
-            mark_dropped(pass, first, count);
-        }
-        if (pass->columns.sequences && first == 0) sequences_of(result, pass);
-        chunk_loss(result, pass, first, count, &sequence);
-        scale_gradients(pass, first, count);
+        rows_loss(result, pass, first, count, &sequence);
         chunk_backward(pass, &logits_NV, first);
     }
     device_release(device, &pass->logits);
     walk_head_close(pass->walk);
+}
+
+// Logits of a piece of the vocabulary, of rows first..first+C-1 in a matrix that fits.
+static Tensor piece_logits(HeadPass *pass, const WalkPiece *piece, int64_t first) {
+    int64_t count = int64_smaller(pass->micro->loss_count - first, pass->capacity);
+    Tensor room = TENSOR_RESHAPE(&pass->logits, tensor_count(&pass->logits));
+    room = tensor_rows(&room, 0, count * piece->count);
+    Tensor logits_CP = TENSOR_RESHAPE(&room, count, piece->count);
+    walk_piece_forward(pass->walk, piece, &logits_CP, first);
+    return logits_CP;
+}
+
+// Log-probs of all rows, from the blocks of the vocabulary; columns.rows are then those of all rows.
+static void logprobs_in_pieces(HeadPass *pass, Arena *arena) {
+    Ops *ops = pass->walk->ops;
+    Columns *columns = &pass->columns;
+    int64_t total = pass->micro->loss_count, S = walk_piece_blocks(pass->walk);
+    SoftmaxBlock *blocks_NS = arena_array(arena, SoftmaxBlock, total * S);
+    float temperature = pass->options->filter.temperature;
+    columns->rows = arena_array(arena, SoftmaxRow, total);
+    for (int64_t i = 0; i < total * S; i++) blocks_NS[i] = (SoftmaxBlock){-INFINITY, 0}; // of padding
+    for (int i = 0; i < walk_piece_count(pass->walk); i++) {
+        WalkPiece piece;
+        walk_piece_open(&piece, pass->walk, i, false);
+        for (int64_t first = 0; piece.tokens && first < total; first += pass->capacity) {
+            Tensor logits_CP = piece_logits(pass, &piece, first);
+            softmax_blocks(ops, blocks_NS + first * S, S, &logits_CP, piece.first, piece.tokens, temperature);
+            softmax_targets(ops, columns->current + first, &logits_CP, pass->micro->loss_targets + first, piece.token,
+                            piece.tokens, temperature);
+        }
+        walk_piece_close(&piece, pass->walk);
+    }
+    blocks_NS = walk_piece_join(pass->walk, blocks_NS, columns->current, pass->micro->loss_targets, arena);
+    if (pass->walk->options.tensor) S *= pass->walk->options.tensor->size;
+    softmax_fold(ops, columns->rows, blocks_NS, total, S);
+    for (int64_t i = 0; i < total; i++)
+        columns->current[i] = softmax_logprob_of(columns->current[i], &columns->rows[i]);
+}
+
+// Log-probs of all rows where filters need whole rows of logits: chunk by chunk, for each of which the head is gathered again.
+static void logprobs_of_whole_rows(HeadPass *pass, Arena *arena) {
+    Walk *walk = pass->walk;
+    Columns *columns = &pass->columns;
+    int64_t total = pass->micro->loss_count, V = walk->architecture->vocab_size;
+    const SoftmaxFilter filter = pass->options->filter, plain = {.temperature = filter.temperature, .top_p = 1};
+    columns->rows = arena_array(arena, SoftmaxRow, total);
+    columns->rows_unfiltered = arena_array(arena, SoftmaxRow, total);
+    Tensor all_CV = DEVICE_TENSOR_RAW(&walk->ops->device, MEMORY_LOGITS, DTYPE_F32, total ? pass->capacity : 0, V);
+    for (int64_t first = 0; first < pass->most_rows; first += pass->options->head_chunk) {
+        int64_t count = int64_larger(int64_smaller(total - first, pass->capacity), 0);
+        Tensor logits_CV = tensor_rows(&all_CV, 0, count);
+        for (int i = 0; i < walk_piece_count(walk); i++) {
+            WalkPiece piece;
+            walk_piece_open(&piece, walk, i, false);
+            if (count) {
+                Tensor logits_CP = piece_logits(pass, &piece, first);
+                walk_piece_spread(walk, &piece, &logits_CV, &logits_CP);
+            }
+            walk_piece_close(&piece, walk);
+        }
+        if (!count) continue;
+        const int32_t *targets = pass->micro->loss_targets + first;
+        softmax_rows(walk->ops, columns->rows + first, &logits_CV, V, filter);
+        softmax_logprobs(walk->ops, columns->current + first, &logits_CV, columns->rows + first, targets, filter);
+        if (!pass->filtered) continue;
+        softmax_rows(walk->ops, columns->rows_unfiltered + first, &logits_CV, V, plain);
+        softmax_logprobs(walk->ops, columns->unfiltered + first, &logits_CV, columns->rows_unfiltered + first, targets,
+                         plain);
+    }
+    device_release(&walk->ops->device, &all_CV);
+}
+
+static void piece_backward(HeadPass *pass, const WalkPiece *piece, int64_t first) {
+    const Columns *columns = &pass->columns;
+    Tensor logits_CP = piece_logits(pass, piece, first);
+    softmax_backward_piece(pass->walk->ops, &logits_CP, columns->rows + first,
+                           pass->filtered ? columns->rows_unfiltered + first : NULL, pass->micro->loss_targets + first,
+                           columns->dcurrent + first, pass->filtered ? columns->dunfiltered + first : NULL,
+                           piece->token, piece->tokens, pass->options->filter);
+    walk_piece_backward(pass->walk, piece, &logits_CP, first);
+}
+
+// The same on many ranks: pieces of the vocabulary outside, for each is gathered, and chunks of rows inside; twice, for the
+// gradients need the log-probs first. A rank without rows walks along.
+static void head_in_pieces(UpdateResult *result, HeadPass *pass, Arena *arena) {
+    Walk *walk = pass->walk;
+    int64_t total = pass->micro->loss_count, sequence = 0;
+    pass->capacity = int64_larger(int64_smaller(total, pass->options->head_chunk), 1);
+    walk_head_open(walk, pass->micro->loss_rows, total);
+    pass->logits = DEVICE_TENSOR_RAW(&walk->ops->device, MEMORY_LOGITS, DTYPE_F32, total ? pass->capacity : 0,
+                                     walk_piece_most(walk));
+    columns_open(&pass->columns, pass, arena);
+    if (softmax_filters(pass->options->filter))
+        logprobs_of_whole_rows(pass, arena);
+    else
+        logprobs_in_pieces(pass, arena);
+    if (total) rows_loss(result, pass, 0, total, &sequence);
+    for (int i = 0; i < walk_piece_count(walk); i++) {
+        WalkPiece piece;
+        walk_piece_open(&piece, walk, i, true);
+        for (int64_t first = 0; first < total; first += pass->capacity) piece_backward(pass, &piece, first);
+        walk_piece_close(&piece, walk);
+    }
+    device_release(&walk->ops->device, &pass->logits);
+    walk_head_close(walk);
 }
 
 UpdateResult update_none(void) {
@@ -221,6 +332,7 @@ static void fold(UpdateResult *result, const UpdateResult *part) {
     loss_metrics_add(&result->metrics, &part->metrics);
     loss_metrics_raise(&result->max_abs_logprob_error, part->max_abs_logprob_error);
     result->filtered_tokens += part->filtered_tokens;
+    overflow_add(&result->overflow, &part->overflow);
 }
 
 static MicroBatches cut(const TrainBatch *batch, const BatchingOptions *options, Arena *arena) {
@@ -230,6 +342,52 @@ static MicroBatches cut(const TrainBatch *batch, const BatchingOptions *options,
     for (int64_t b = 0; b < batch->count; b++) lengths[b] = batch->offset[b + 1] - batch->offset[b];
     CHECK(micro_batches_cut(&cuts, lengths, batch->count, 0, 1, false, options, arena, &error), "%s", error.text);
     return cuts;
+}
+
+// The micro-batches that carry loss, in order: the others bring nothing.
+static int64_t *with_loss(int64_t *count, const TrainBatch *batch, const MicroBatches *cuts, Arena *arena) {
+    int64_t *found = arena_array(arena, int64_t, cuts->count);
+    *count = 0;
+    for (int64_t m = 0; m < cuts->count; m++) {
+        bool loss = false;
+        for (int64_t i = cuts->first[m]; i < cuts->first[m + 1] && !loss; i++) {
+            int64_t b = cuts->sequences[i];
+            for (int64_t t = batch->offset[b] + 1; t < batch->offset[b + 1] && !loss; t++) loss = batch->mask[t] != 0;
+        }
+        if (loss) found[(*count)++] = m;
+    }
+    return found;
+}
+
+// One round: each rank walks the micro-batch of its number, if there is one. What they bring is folded in their order.
+static void walk_round(UpdateResult *result, HeadPass *pass, const MicroBatches *cuts, const int64_t *numbers,
+                       int64_t count, Arena *arena) {
+    Walk *walk = pass->walk;
+    Comm *comm = shard_comm(walk->shards);
+    Ledger *ledger = &walk->ops->device.ledger;
+    MicroBatch *micros = arena_array(arena, MicroBatch, comm->size);
+    TokenBatch *round = arena_array(arena, TokenBatch, comm->size);
+    UpdateResult *parts = arena_array(arena, UpdateResult, comm->size), *own = &parts[comm->rank];
+    for (int rank = 0; rank < count; rank++) {
+        int64_t m = numbers[rank], first = cuts->first[m];
+        micros[rank] = batch_micro_of(pass->batch, cuts->sequences + first, cuts->first[m + 1] - first, arena);
+        round[rank] = micros[rank].tokens;
+        pass->most_rows = int64_larger(pass->most_rows, micros[rank].loss_count);
+    }
+    pass->micro = &micros[comm->rank];
+    *own = update_none();
+    walk->overflow = (Overflow){0};
+    ledger_enter(ledger, PHASE_FORWARD);
+    walk_forward(walk, round, pass->micro->page_count);
+    ledger_enter(ledger, PHASE_BACKWARD);
+    if (shard_whole(walk->shards))
+        head_and_loss(own, pass, arena);
+    else
+        head_in_pieces(own, pass, arena);
+    walk_backward(walk);
+    own->overflow = walk->overflow;
+    comm_all_gather(comm, parts, sizeof *parts);
+    for (int rank = 0; rank < count; rank++) fold(result, &parts[rank]);
 }
 
 bool update_policy(UpdateResult *result, Walk *walk, const TrainBatch *batch, const LossOptions *loss,
@@ -246,36 +404,28 @@ bool update_policy(UpdateResult *result, Walk *walk, const TrainBatch *batch, co
     MemoryPhase before = ledger_enter(ledger, PHASE_FORWARD);
     walk_begin(walk, batch->ids + batch->offset[0], batch->offset[batch->count] - batch->offset[0]);
     MicroBatches cuts = cut(batch, &options->batching, &lists);
+    Comm *comm = shard_comm(walk->shards);
+    int64_t total, *numbers = with_loss(&total, batch, &cuts, &lists), before_done = done ? *done : 0;
     bool stopped = false;
-    for (int64_t m = 0; m < cuts.count && !stopped; m++) {
-        int64_t count = cuts.first[m + 1] - cuts.first[m];
-        MicroBatch micro = batch_micro_of(batch, cuts.sequences + cuts.first[m], count, &arena);
-        if (micro.loss_count) {
-            HeadPass pass = {.walk = walk,
-                             .batch = batch,
-                             .micro = &micro,
-                             .loss = loss,
-                             .options = options,
-                             .counts = counts,
-                             .filtered = filtered,
-                             .scale = scale};
-            ledger_enter(ledger, PHASE_FORWARD);
-            walk_forward(walk, &micro.tokens, micro.page_count);
-            ledger_enter(ledger, PHASE_BACKWARD);
-            UpdateResult part = update_none();
-            head_and_loss(&part, &pass, &arena);
-            walk_backward(walk);
-            fold(result, &part);
-        }
+    for (int64_t m = 0; m < total && !stopped; m += comm->size) {
+        HeadPass pass = {.walk = walk,
+                         .batch = batch,
+                         .loss = loss,
+                         .options = options,
+                         .counts = counts,
+                         .filtered = filtered,
+                         .scale = scale};
+        int64_t count = int64_smaller(comm->size, total - m);
+        walk_round(result, &pass, &cuts, numbers + m, count, &arena);
         arena_reset(&arena);
-        if (done) *done += count;
+        if (done) *done = before_done + cuts.first[numbers[m + count - 1] + 1];
         if (progress && done) progress_update(progress, *done);
         stopped = options->stops && comm_any(options->stops, stop_signal_taken());
     }
+    if (done && !stopped) *done = before_done + batch->count;
     arena_close(&lists);
     walk_end(walk);
     result->metrics.num_valid_samples = counts.valid_seqs;
-    result->overflow = walk->overflow;
 
     ledger_enter(ledger, PHASE_OPTIMIZER);
     result->grad_norm = shard_gradient_norm(walk->shards, walk->options.tensor) / (double)scale;

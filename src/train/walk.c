@@ -12,9 +12,7 @@ void walk_open(Walk *walk, Ops *ops, const Architecture *architecture, Shards *s
                    .shape = block_shape(architecture, 0, options.tensor)};
     architecture = walk->architecture;
     walk->activations = arena_array(&walk->arena, BlockActivations, architecture->layer_count);
-    walk->row_of_id = arena_array(&walk->arena, int32_t, architecture->vocab_size);
-    walk->distinct = arena_array(&walk->arena, int32_t, architecture->vocab_size);
-    for (int64_t id = 0; id < architecture->vocab_size; id++) walk->row_of_id[id] = -1;
+    embedding_rows_open(&walk->embedding, shards, walk->share);
     walk->cos_sin_PE =
         DEVICE_TENSOR_RAW(&ops->device, MEMORY_SCRATCH, DTYPE_F32, options.max_positions, architecture->head_dim);
     block_rope_table(ops, &walk->cos_sin_PE, architecture);
@@ -23,6 +21,7 @@ void walk_open(Walk *walk, Ops *ops, const Architecture *architecture, Shards *s
 void walk_close(Walk *walk) {
     if (!walk->ops) return;
     device_release(&walk->ops->device, &walk->cos_sin_PE);
+    embedding_rows_close(&walk->embedding);
     arena_close(&walk->arena);
     *walk = (Walk){0};
 }
@@ -45,25 +44,16 @@ static Tensor root_parameter(const Walk *walk, const Tensor *flat, ParameterRole
 void walk_begin(Walk *walk, const int32_t *ids, int64_t count) {
     shard_gradients_open(walk->shards);
     walk->overflow = (Overflow){0};
-    walk->distinct_count = 0;
-    for (int64_t t = 0; t < count; t++) {
-        CHECK(ids[t] >= 0 && ids[t] < walk->architecture->vocab_size, "token id %d at %lld", ids[t], (long long)t);
-        if (walk->row_of_id[ids[t]] >= 0) continue;
-        walk->row_of_id[ids[t]] = (int32_t)walk->distinct_count;
-        walk->distinct[walk->distinct_count++] = ids[t];
-    }
-    walk->dembedding_UD = DEVICE_TENSOR(&walk->ops->device, MEMORY_GRADIENT_SHARD, DTYPE_F32,
-                                        int64_smaller(count, walk->architecture->vocab_size), walk->shape.hidden);
+    embedding_rows_begin(&walk->embedding, ids, count);
 }
 
 void walk_end(Walk *walk) {
     enter_unit(walk, root_unit(walk));
-    Tensor dtable_VD = root_parameter(walk, &walk->shards->gradient[root_unit(walk)], PARAMETER_EMBEDDING);
-    Tensor rows_UD = tensor_rows(&walk->dembedding_UD, 0, walk->distinct_count);
-    for (int64_t i = 0; i < walk->distinct_count; i++) walk->row_of_id[walk->distinct[i]] = -1;
-    tensor_share_ids(walk->share, walk->distinct, walk->distinct, walk->distinct_count);
-    embedding_backward(walk->ops, &dtable_VD, &rows_UD, walk->distinct);
-    device_release(&walk->ops->device, &walk->dembedding_UD);
+    embedding_rows_end(&walk->embedding);
+}
+
+static bool idles(const Walk *walk) {
+    return walk->batch->count == 0;
 }
 
 // Everything but the input, which the caller sets.
@@ -115,21 +105,13 @@ static void scratch_close(Walk *walk) {
     device_release(device, &walk->scratch.qkv_TC);
 }
 
-static void token_rows(Walk *walk) {
-    int64_t T = walk->batch->count;
-    if (T > walk->rows_capacity) {
-        walk->rows_capacity = T > 2 * walk->rows_capacity ? T : 2 * walk->rows_capacity;
-        walk->rows = arena_array(&walk->arena, int32_t, walk->rows_capacity);
-    }
-    for (int64_t t = 0; t < T; t++) {
-        walk->rows[t] = walk->row_of_id[walk->batch->ids[t]];
-        CHECK(walk->rows[t] >= 0, "token id %d was not announced to walk_begin", walk->batch->ids[t]);
-    }
+static Tensor gather(Walk *walk, int unit) {
+    return shard_gather(walk->shards, &walk->shards->weight[unit], unit, SHARD_ALL, walk->options.policy.compute);
 }
 
 // Gathers the unit, walks the block into *out_TD, lets the unit go again.
 static void forward_unit(Walk *walk, int unit, BlockActivations *a, Tensor *out_TD) {
-    Tensor gathered = shard_gather(walk->shards, unit, walk->options.policy.compute);
+    Tensor gathered = gather(walk, unit);
     BlockWeights weights = {0};
     block_weights_view(&weights, walk->shards->table, unit, &gathered);
     block_weights_share(&weights, &walk->shape.sums);
@@ -155,31 +137,90 @@ static Tensor cast_on_entry(Walk *walk, Tensor *out_TD, int unit) {
     return x_TD;
 }
 
-void walk_forward(Walk *walk, const TokenBatch *batch, int64_t page_count) {
+// The other ranks need this one's part of each unit.
+static void forward_idly(Walk *walk) {
+    embedding_rows_forward(&walk->embedding, NULL, walk->round, walk->options.policy.compute);
+    for (int layer = 0; layer < root_unit(walk); layer++) {
+        enter_unit(walk, layer);
+        Tensor gathered = gather(walk, layer);
+        shard_release(walk->shards, &gathered);
+    }
+}
+
+// out_TD = what the ranks that share the model have of it, summed, rounded once. from_TD may be it.
+static void sum_over_shares(Walk *walk, Tensor *out_TD, const Tensor *from_TD) {
+    if (!tensor_sum_shared(walk->options.tensor)) {
+        if (from_TD != out_TD) rows_cast(walk->ops, out_TD, from_TD);
+        return;
+    }
+    Tensor sums_TD = tensor_sum_open(walk->ops, out_TD);
+    rows_cast(walk->ops, &sums_TD, from_TD);
+    tensor_sum_close(walk->ops, walk->options.tensor, out_TD, &sums_TD);
+}
+
+static Tensor embed(Walk *walk) {
+    DType compute = walk->options.policy.compute;
+    Tensor out_TD =
+        DEVICE_TENSOR_RAW(&walk->ops->device, MEMORY_ACTIVATION, compute, walk->batch->count, walk->shape.hidden);
+    if (!shard_whole(walk->shards)) {
+        embedding_rows_forward(&walk->embedding, &out_TD, walk->round, compute);
+        sum_over_shares(walk, &out_TD, &out_TD);
+        return out_TD;
+    }
+    walk->root = gather(walk, root_unit(walk));
+    Tensor table_VD = root_parameter(walk, &walk->root, PARAMETER_EMBEDDING);
+    vocabulary_share_embed(walk->ops, walk->share, walk->options.tensor, &out_TD, &table_VD, NULL, walk->batch->ids);
+    return out_TD;
+}
+
+void walk_forward(Walk *walk, const TokenBatch *round, int64_t page_count) {
     Device *device = &walk->ops->device;
     PrecisionPolicy policy = walk->options.policy;
     int layers = root_unit(walk);
-    walk->batch = batch;
+    walk->round = round;
+    walk->batch = &round[shard_comm(walk->shards)->rank];
     walk->page_count = page_count;
-    token_rows(walk);
-    scratch_open(walk);
     enter_unit(walk, root_unit(walk));
-
-    walk->root = shard_gather(walk->shards, root_unit(walk), policy.compute);
-    Tensor table_VD = root_parameter(walk, &walk->root, PARAMETER_EMBEDDING);
-    Tensor out_TD = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, policy.compute, batch->count, walk->shape.hidden);
-    vocabulary_share_embed(walk->ops, walk->share, walk->options.tensor, &out_TD, &table_VD, NULL, batch->ids);
+    if (idles(walk)) {
+        forward_idly(walk);
+        return;
+    }
+    scratch_open(walk);
+    Tensor out_TD = embed(walk);
     for (int layer = 0; layer < layers; layer++) {
         BlockActivations *a = &walk->activations[layer];
         enter_unit(walk, layer);
         a->x_TD = cast_on_entry(walk, &out_TD, layer);
         activations_open(walk, a);
-        out_TD = DEVICE_TENSOR_RAW(device, MEMORY_UNIT_OUTPUT, policy.output, batch->count, walk->shape.hidden);
+        out_TD = DEVICE_TENSOR_RAW(device, MEMORY_UNIT_OUTPUT, policy.output, walk->batch->count, walk->shape.hidden);
         forward_unit(walk, layer, a, &out_TD);
         if (walk->options.activation_checkpointing == WALK_KEEPS_INPUTS) activations_close(walk, a);
         if (walk->options.activation_checkpointing == WALK_KEEPS_ATTENTION) device_release(device, &a->gate_up_T2F);
     }
     walk->last_TD = out_TD;
+}
+
+// The slice of the root that holds the final norm: its weights, or (of) where their gradient is summed.
+static Tensor norm_view(const Walk *walk, const Tensor *slice) {
+    const Parameter *norm = parameters_find(walk->shards->table, root_unit(walk), PARAMETER_FINAL_NORM);
+    if (shard_whole(walk->shards)) return shard_view(slice, norm);
+    const ShardSlice *of = &walk->shards->units[root_unit(walk)].slices[shard_slice_of(walk->shards, norm)];
+    return tensor_rows(slice, norm->offset - of->first, norm->rows);
+}
+
+static int norm_slice(const Walk *walk) {
+    return shard_slice_of(walk->shards, parameters_find(walk->shards->table, root_unit(walk), PARAMETER_FINAL_NORM));
+}
+
+static Tensor gather_norm(Walk *walk) {
+    if (shard_whole(walk->shards)) return walk->root;
+    int root = root_unit(walk);
+    return shard_gather(walk->shards, &walk->shards->weight[root], root, norm_slice(walk),
+                        walk->options.policy.compute);
+}
+
+static void release_norm(Walk *walk, Tensor *gathered) {
+    if (!shard_whole(walk->shards)) shard_release(walk->shards, gathered);
 }
 
 // The final norm is part of the root unit: it reads what the last block handed on, without a cast on entry.
@@ -197,11 +238,15 @@ void walk_head_open(Walk *walk, const int32_t *rows, int64_t count) {
     CHECK(!head->norm_ND.data, "a head that is still open, of %lld rows", (long long)head->count);
     *head = (WalkHead){.count = count, .rows = rows};
     enter_unit(walk, root_unit(walk));
-    head->norm_ND =
-        DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, walk->options.policy.compute, count, walk->shape.hidden);
-    Tensor last_ND = last_rows(walk), norm_D = root_parameter(walk, &walk->root, PARAMETER_FINAL_NORM);
-    rms_norm_forward(walk->ops, &head->norm_ND, &last_ND, &norm_D, walk->shape.rms_norm_eps);
-    device_release(device, &last_ND);
+    Tensor gathered = gather_norm(walk), norm_D = norm_view(walk, &gathered);
+    if (count) {
+        head->norm_ND =
+            DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, walk->options.policy.compute, count, walk->shape.hidden);
+        Tensor last_ND = last_rows(walk);
+        rms_norm_forward(walk->ops, &head->norm_ND, &last_ND, &norm_D, walk->shape.rms_norm_eps);
+        device_release(device, &last_ND);
+    }
+    release_norm(walk, &gathered);
 }
 
 static LinearWeight head_weight(const Walk *walk) {
@@ -242,16 +287,14 @@ void walk_head_backward(Walk *walk, const Tensor *dlogits_CV, int64_t first) {
     if (part.last) device_release(device, &head->chain_VD);
 }
 
-static void final_norm_backward(Walk *walk) {
+static void final_norm_backward(Walk *walk, const Tensor *norm_D, Tensor *dweight_D) {
     Device *device = &walk->ops->device;
     WalkHead *head = &walk->head;
     Tensor last_ND = last_rows(walk);
     device_release(device, &walk->last_TD);
     Tensor dlast_ND =
         DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, walk->options.policy.output, head->count, walk->shape.hidden);
-    Tensor norm_D = root_parameter(walk, &walk->root, PARAMETER_FINAL_NORM);
-    Tensor dweight_D = root_parameter(walk, &walk->shards->gradient[root_unit(walk)], PARAMETER_FINAL_NORM);
-    rms_norm_backward(walk->ops, &dlast_ND, &dweight_D, &head->dnorm_ND, &last_ND, &norm_D, NULL,
+    rms_norm_backward(walk->ops, &dlast_ND, dweight_D, &head->dnorm_ND, &last_ND, norm_D, NULL,
                       walk->shape.rms_norm_eps);
     if (overflow_possible(walk->options.policy))
         overflow_note(&walk->overflow, walk->ops, rows_count_nonfinite(walk->ops, &dlast_ND), root_unit(walk), true,
@@ -264,13 +307,32 @@ static void final_norm_backward(Walk *walk) {
     device_release(device, &dlast_ND);
 }
 
+// What the pieces of the vocabulary have summed, rounded once.
+static void finish_chains(Walk *walk) {
+    Device *device = &walk->ops->device;
+    WalkHead *head = &walk->head;
+    if (!head->chains_WND.data) return;
+    head->dnorm_ND =
+        DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, walk->options.policy.compute, head->count, walk->shape.hidden);
+    Tensor sum_ND = tensor_rows(&head->chains_WND, 0, 1);
+    sum_over_shares(walk, &head->dnorm_ND, &sum_ND);
+    device_release(device, &head->chains_WND);
+}
+
 void walk_head_close(Walk *walk) {
     Device *device = &walk->ops->device;
     WalkHead *head = &walk->head;
+    bool backward = head->done || !shard_whole(walk->shards);
     device_release(device, &head->norm_ND);
-    if (head->done) {
+    if (backward) {
         CHECK(head->done == head->count, "%lld of %lld rows are done", (long long)head->done, (long long)head->count);
-        final_norm_backward(walk);
+        finish_chains(walk);
+        int root = root_unit(walk), slice = norm_slice(walk);
+        Tensor gathered = gather_norm(walk), norm_D = norm_view(walk, &gathered);
+        Tensor unreduced = shard_unreduced(walk->shards, root, slice), dweight_D = norm_view(walk, &unreduced);
+        if (head->count) final_norm_backward(walk, &norm_D, &dweight_D);
+        release_norm(walk, &gathered);
+        shard_reduce(walk->shards, &unreduced, root, slice);
     }
     *head = (WalkHead){0};
 }
@@ -307,11 +369,11 @@ static Tensor cast_out(Walk *walk, Tensor *dx_TD, int unit) {
 }
 
 static void backward_unit(Walk *walk, int unit, BlockActivations *a, Tensor *d_TD) {
-    Tensor gathered = shard_gather(walk->shards, unit, walk->options.policy.compute);
+    Tensor gathered = gather(walk, unit), unreduced = shard_unreduced(walk->shards, unit, 0);
     BlockWeights weights = {0};
     block_weights_view(&weights, walk->shards->table, unit, &gathered);
     block_weights_share(&weights, &walk->shape.sums);
-    BlockGradients gradients = block_gradients_view(walk->shards->table, unit, &walk->shards->gradient[unit]);
+    BlockGradients gradients = block_gradients_view(walk->shards->table, unit, &unreduced);
     BlockShape shape = block_shape(walk->share, unit, walk->options.tensor);
     // A recomputation obeys the same policy: its input was kept after the cast on entry; its output is not needed.
     if (walk->options.activation_checkpointing == WALK_KEEPS_INPUTS)
@@ -320,10 +382,27 @@ static void backward_unit(Walk *walk, int unit, BlockActivations *a, Tensor *d_T
         block_gate_up_forward(walk->ops, &shape, &weights, a, &walk->scratch);
     block_backward(walk->ops, &shape, &weights, &gradients, &walk->cos_sin_PE, walk->batch, a, &walk->scratch, d_TD);
     shard_release(walk->shards, &gathered);
+    shard_reduce(walk->shards, &unreduced, unit, 0);
+}
+
+static void backward_idly(Walk *walk) {
+    for (int layer = root_unit(walk) - 1; layer >= 0; layer--) {
+        enter_unit(walk, layer);
+        Tensor gathered = gather(walk, layer), unreduced = shard_unreduced(walk->shards, layer, 0);
+        shard_release(walk->shards, &gathered);
+        shard_reduce(walk->shards, &unreduced, layer, 0);
+    }
+    enter_unit(walk, root_unit(walk));
+    embedding_rows_backward(&walk->embedding, NULL, walk->round, walk->options.policy.compute);
+    walk->batch = NULL;
 }
 
 void walk_backward(Walk *walk) {
     Device *device = &walk->ops->device;
+    if (idles(walk)) {
+        backward_idly(walk);
+        return;
+    }
     CHECK(walk->dlast_TD.data, "a micro-batch of %lld tokens without gradients", (long long)walk->batch->count);
     for (int layer = root_unit(walk) - 1; layer >= 0; layer--) {
         BlockActivations *a = &walk->activations[layer];
@@ -336,7 +415,7 @@ void walk_backward(Walk *walk) {
             walk->dlast_TD = cast_out(walk, &d_TD, layer);
         } else { // within the root: no cast
             enter_unit(walk, root_unit(walk));
-            embedding_backward(walk->ops, &walk->dembedding_UD, &d_TD, walk->rows);
+            embedding_rows_backward(&walk->embedding, &d_TD, walk->round, walk->options.policy.compute);
         }
         device_release(device, &d_TD);
         activations_close(walk, a);

@@ -9,6 +9,9 @@
 // A micro-batch's gradient of a parameter is one chain over its tokens, from 0, whatever chunks the head is walked in; it is
 // added to the sum over the micro-batches before it. The embedding's is a sum token by token over the global batch.
 //
+// On many ranks micro-batches are walked in rounds, one a rank; a rank without one (count 0) makes the same calls, for the
+// others need its part of each unit. The head is then walked in pieces (train/walk_piece.h).
+//
 // Where the output dtype acts (reference/nemo_rl.md section 9): a block's last sum is rounded once to policy.output; the next
 // block casts it to the compute dtype on entry and keeps only that; the final norm, in the root unit, reads it as it is. In
 // backward the gradient crosses each boundary in policy.output too.
@@ -16,6 +19,7 @@
 #include "model/block.h"
 #include "model/overflow.h"
 #include "model/precision.h"
+#include "train/embedding_rows.h"
 #include "train/shard.h"
 
 // What a block keeps between forward and backward. No choice changes a bit.
@@ -38,6 +42,7 @@ typedef struct WalkHead {
     const int32_t *rows;      // [N]
     Tensor norm_ND, dnorm_ND; // in the compute dtype
     Tensor chain_VD;          // the head's gradient, unfinished while some rows are done
+    Tensor chains_WND;        // in pieces: dnorm's chains and the sums that wait for them, fp32
 } WalkHead;
 
 typedef struct Walk {
@@ -49,20 +54,13 @@ typedef struct Walk {
     BlockShape shape; // of block 0, for the sizes
     Tensor cos_sin_PE;
     Arena arena;
-    // Gradient of the embedding, by distinct token of the global batch: folded into the weight's gradient once, at
-    // walk_end, so that cutting into micro-batches changes no bit of a tied weight either.
-    int32_t *row_of_id; // [V] row of dembedding_UD, or -1
-    int32_t *distinct;  // [U] token ids
-    int64_t distinct_count;
-    Tensor dembedding_UD; // as many rows as there may be, so that no size depends on the text
+    EmbeddingRows embedding;
     // The micro-batch under way.
-    const TokenBatch *batch;
-    int64_t page_count; // of its keys and values
-    int32_t *rows;      // [T] row of dembedding_UD for each token
-    int64_t rows_capacity;
-    BlockActivations *activations; // [L]
+    const TokenBatch *round, *batch; // of all ranks, and of this one
+    int64_t page_count;              // of its keys and values
+    BlockActivations *activations;   // [L]
     BlockScratch scratch;
-    Tensor root;              // gathered root unit
+    Tensor root;              // gathered root unit, on one rank
     Tensor last_TD, dlast_TD; // output of the last block and its gradient, in policy.output
     WalkHead head;
     Overflow overflow; // of float16, forward and backward, since walk_begin
@@ -76,8 +74,9 @@ void walk_close(Walk *walk); // accepts a zero-initialised object
 // Opens the gradients of a global batch whose token ids are ids[count].
 void walk_begin(Walk *walk, const int32_t *ids, int64_t count);
 
-// The batch (spans are whole sequences, pages distinct and 0..page_count-1) must live until walk_backward.
-void walk_forward(Walk *walk, const TokenBatch *batch, int64_t page_count);
+// round: a micro-batch for each rank, of which the others' ids and counts alone are read. The own one (spans are whole sequences,
+// pages distinct and 0..page_count-1) must live until walk_backward.
+void walk_forward(Walk *walk, const TokenBatch *round, int64_t page_count);
 
 // The final norm of the given rows (host, ascending; they must live until walk_head_close) of the micro-batch.
 void walk_head_open(Walk *walk, const int32_t *rows, int64_t count);
