@@ -17,6 +17,7 @@ typedef struct CommCounts {
     int64_t calls[COMM_CALL_COUNT];
     uint64_t bytes[COMM_CALL_COUNT];
     double waited; // seconds until the others had come
+    double moved;  // seconds that the bytes then took
 } CommCounts;
 
 typedef struct Comm {

@@ -55,10 +55,12 @@ static void wait_for(Comm *comm, MPI_Request *request) {
     wait_within(comm, request, 0);
 }
 
-static void meet(Comm *comm) {
+// Returns when all have come: log_seconds.
+static double meet(Comm *comm) {
     MPI_Request request;
     must(MPI_Ibarrier(of(comm), &request), "MPI_Ibarrier");
     wait_for(comm, &request);
+    return log_seconds();
 }
 
 // What srun starts without an interface to MPI cannot begin: Open MPI would say so at length, MPICH begin apart.
@@ -127,23 +129,31 @@ static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-// A stripe of every part at a time: an element of the stripe's bytes, `bytes` apart from the next.
-void comm_mpi_all_gather(Comm *comm, void *data, size_t bytes) {
-    meet(comm);
+// More than a message may hold: a stripe of every part at a time, an element of the stripe's bytes, `bytes` apart from the next.
+static void gather_stripes(Comm *comm, char *data, size_t bytes) {
     for (size_t at = 0; at < bytes; at += comm->stripe) {
         MPI_Datatype stripe, part;
         MPI_Type_contiguous((int)smaller(bytes - at, comm->stripe), MPI_BYTE, &stripe);
         MPI_Type_create_resized(stripe, 0, (MPI_Aint)bytes, &part);
         MPI_Type_commit(&part);
-        must(MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, (char *)data + at, 1, part, of(comm)), "MPI_Allgather");
+        must(MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data + at, 1, part, of(comm)), "MPI_Allgather");
         MPI_Type_free(&part);
         MPI_Type_free(&stripe);
     }
 }
 
+void comm_mpi_all_gather(Comm *comm, void *data, size_t bytes) {
+    double started = meet(comm);
+    if (bytes > comm->stripe)
+        gather_stripes(comm, data, bytes);
+    else
+        must(MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, (int)bytes, MPI_BYTE, of(comm)), "MPI_Allgather");
+    comm->counts.moved += log_seconds() - started;
+}
+
 // In round s ranks whose sum is s (modulo the size) swap their parts.
 void comm_mpi_all_to_all(Comm *comm, void *data, size_t bytes, void *bounce, size_t bounce_bytes) {
-    meet(comm);
+    double started = meet(comm);
     bounce_bytes = smaller(bounce_bytes, comm->stripe);
     for (int round = 0; round < comm->size; round++) {
         int other = (round - comm->rank + comm->size) % comm->size;
@@ -156,13 +166,15 @@ void comm_mpi_all_to_all(Comm *comm, void *data, size_t bytes, void *bounce, siz
             memcpy(part + at, bounce, (size_t)count);
         }
     }
+    comm->counts.moved += log_seconds() - started;
 }
 
 void comm_mpi_broadcast(Comm *comm, void *data, size_t bytes, int root) {
-    meet(comm);
+    double started = meet(comm);
     for (size_t at = 0; at < bytes; at += comm->stripe)
         must(MPI_Bcast((char *)data + at, (int)smaller(bytes - at, comm->stripe), MPI_BYTE, root, of(comm)),
              "MPI_Bcast");
+    comm->counts.moved += log_seconds() - started;
 }
 
 void comm_mpi_smallest(Comm *comm, int64_t *values, int count) {

@@ -136,6 +136,15 @@ static void put_engine(json_t *line, const EngineCounts *counts) {
     put(line, "performance/recomputed_tokens", (double)counts->recomputed_tokens);
 }
 
+// Of rank 0; the others send as much.
+static void put_wire(json_t *line, const CommCounts *sent) {
+    put(line, "performance/all_gather_bytes", (double)sent->bytes[COMM_ALL_GATHER]);
+    put(line, "performance/all_to_all_bytes", (double)sent->bytes[COMM_ALL_TO_ALL]);
+    put(line, "performance/broadcast_bytes", (double)sent->bytes[COMM_BROADCAST]);
+    put(line, "performance/ranks_waited_seconds", sent->waited);
+    put(line, "performance/bytes_moved_seconds", sent->moved);
+}
+
 static void put_times(json_t *line, const StepReport *r, const AnswerStats *a, double B) {
     const StepTimes *t = &r->times;
     const ExperienceCounts *c = &r->collected;
@@ -317,6 +326,8 @@ bool step_log_write(const StepReport *r, Trainer *t, double seconds_left, Error 
     const MemorySeen *highest, *seen = gather_memory(&highest, t, &arena);
     json_t *line = step_metrics(r, &a, t);
     put_memory(line, highest);
+    CommCounts sent = trainer_sent(t);
+    if (t->mesh.world.size > 1) put_wire(line, &sent);
     bool good =
         !trainer_writes(t) || (append(line, r->step, t, error) &&
                                memory_log_write(seen, t->mesh.world.size, r->step, t->settings->logger.log_dir, error));

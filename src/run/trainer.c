@@ -282,6 +282,24 @@ static void say_lost(const Samples *samples, const char *label) {
                  (long long)(samples->offset[first + 1] - samples->offset[first] - samples->prompt_length[first]));
 }
 
+CommCounts trainer_sent(Trainer *t) {
+    Mesh *meshes[] = {&t->mesh, &t->training.mesh, &t->sampling.mesh};
+    CommCounts sum = {0};
+    for (int m = 0; m < 3; m++) {
+        Comm *comms[] = {&meshes[m]->world, &meshes[m]->data, &meshes[m]->tensor};
+        for (int c = 0; c < 3; c++) {
+            CommCounts *part = &comms[c]->counts;
+            for (int call = 0; call < COMM_CALL_COUNT; call++) {
+                sum.calls[call] += part->calls[call];
+                sum.bytes[call] += part->bytes[call];
+            }
+            sum.waited += part->waited, sum.moved += part->moved;
+            *part = (CommCounts){0};
+        }
+    }
+    return sum;
+}
+
 bool trainer_asked(Trainer *t) {
     int before = t->stop;
     if (!before) t->stop = (int)comm_largest(&t->mesh.world, (uint64_t)stop_signal_taken());

@@ -57,6 +57,9 @@ void trainer_rest(Trainer *trainer);
 // Hands the masters over to the rollout, unit by unit, in the compute dtype.
 void trainer_refit(Trainer *trainer);
 
+// What this rank has sent, and how long it took, since the last call.
+CommCounts trainer_sent(Trainer *trainer);
+
 static inline bool trainer_writes(const Trainer *trainer) { // what the run writes into files is written by rank 0
     return trainer->mesh.world.rank == 0;
 }
