@@ -262,7 +262,9 @@ void shard_update(Shards *shards, const OptimizerOptions *options, double lr, do
                       .weight_decay = options->weight_decay,
                       .gradient_scale = gradient_scale,
                       .step = shards->step};
-    for (int unit = 0; unit < shards->table->unit_count; unit++)
+    for (int unit = 0; unit < shards->table->unit_count; unit++) {
+        shards->ops->unit = unit; // for a trace
         adamw_update(shards->ops, &shards->weight[unit], &shards->moment1[unit], &shards->moment2[unit],
                      &shards->gradient[unit], step);
+    }
 }
