@@ -59,7 +59,19 @@ for n in ${RANKS:-1 2 4}; do
     train "$n" on"$n" && same alone on"$n"; check "$n ranks: the bits of one" $?
     [ "$(grep -c '"step":4' "$work/on"$n"/logs/memory.json")" = "$n" ]; check "$n ranks in memory.json" $?
 done
-grep -q '"ranks": 2' "$work/on2/logs/environment.json" 2>/dev/null || [ -n "${RANKS:-}" ]; check "ranks in environment.json" $?
+if [ -z "${RANKS:-}" ]; then
+    threads=$(($(nproc) / 2)); [ $threads = 0 ] && threads=1
+    grep -q '"ranks": 2' "$work/on2/logs/environment.json" &&
+        [ "$(grep -c "\"threads\": $threads\$" "$work/on2/logs/environment.json")" = 2 ]
+    check "2 ranks in environment.json, each with half of the cores" $?
+fi
+# bytes KIND NAME: at the peak of the first step
+bytes() { sed -n "s/.*\"memory\/at_peak\/$1\":\([0-9]*\).*/\1/p" "$work/$2/logs/metrics.jsonl" | head -n 1; }
+if [ -z "${RANKS:-}" ]; then
+    [ $((100 * $(bytes weight_shard on4))) -lt $((27 * $(bytes weight_shard alone))) ] &&
+        [ $((100 * $(bytes optimizer on4))) -lt $((27 * $(bytes optimizer alone))) ]
+    check "4 ranks hold a quarter each" $?
+fi
 train 3 few whet.max_sequences=5 && same alone few; check "3 ranks with few seats take requests over: same bits" $?
 train 2 packed policy.sequence_packing.enabled=true && train 0 packed-alone policy.sequence_packing.enabled=true &&
     same packed packed-alone; check "packed on 2 ranks" $?
