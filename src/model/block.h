@@ -61,8 +61,9 @@ typedef struct TokenBatch {
     int64_t span_count;
 } TokenBatch;
 
-// What backward reads, in the dtype in which it reads it. lse_TH.data NULL: forward only. qkv_TC: after the rotation; with
-// norms of heads and scratch for them, before the norms, which are computed again in backward.
+// What backward reads, in the dtype in which it reads it. lse_TH.data NULL: forward only. qkv_TC: after the rotation; it may
+// have room for the query columns alone, as keys and values are read from kv. With norms of heads and scratch for them: all
+// columns, before the norms, which are computed again in backward.
 typedef struct BlockActivations {
     Tensor x_TD, qkv_TC, attn_TO, mid_TD, gate_up_T2F;
     Tensor lse_TH; // fp32

@@ -12,6 +12,11 @@ typedef struct AttentionJob {
     int64_t span_count, blocks, step;
 } AttentionJob;
 
+// Where keys and values are read from the pages, qkv may be its query columns alone.
+static bool queries_alone(const Tensor *qkv_TC, const AttentionShape *shape) {
+    return qkv_TC->size[1] == shape->query_heads * shape->head_dim;
+}
+
 static void check_attention(const Tensor *qkv_TC, const KvPages *kv, const AttentionShape *shape,
                             const AttentionSpan *spans, int64_t span_count) {
     int64_t heads = shape->query_heads, kv_heads = shape->kv_heads, size = shape->head_dim;
@@ -20,7 +25,8 @@ static void check_attention(const Tensor *qkv_TC, const KvPages *kv, const Atten
     CHECK(size > 0 && size <= ATTENTION_MAX_HEAD && heads <= INT32_MAX, "%lld heads of %lld", (long long)heads,
           (long long)size);
     CHECK(shape->window >= 0, "window %lld", (long long)shape->window);
-    CHECK(qkv_TC->rank == 2 && qkv_TC->dtype != DTYPE_I32 && qkv_TC->size[1] == (heads + 2 * kv_heads) * size,
+    CHECK(qkv_TC->rank == 2 && qkv_TC->dtype != DTYPE_I32 &&
+              (qkv_TC->size[1] == (heads + 2 * kv_heads) * size || queries_alone(qkv_TC, shape)),
           "qkv is %s with %lld columns, not %lld", dtype_name(qkv_TC->dtype), (long long)qkv_TC->size[1],
           (long long)((heads + 2 * kv_heads) * size));
     const Tensor *keys = &kv->keys, *values = &kv->values;
@@ -159,6 +165,7 @@ static void store_task(void *context, int64_t task, int worker) {
 void kv_store(Ops *ops, KvPages *kv, const Tensor *qkv_TC, const AttentionShape *shape, const AttentionSpan *spans,
               int64_t span_count) {
     check_attention(qkv_TC, kv, shape, spans, span_count);
+    CHECK(!queries_alone(qkv_TC, shape), "no keys to store");
     uint64_t rows = 0, columns = (uint64_t)(2 * shape->kv_heads * shape->head_dim);
     for (int64_t i = 0; i < span_count; i++) rows += (uint64_t)spans[i].count;
     uint64_t bytes = rows * columns * (dtype_size(qkv_TC->dtype) + dtype_size(kv->keys.dtype));
@@ -288,6 +295,7 @@ void attention_backward(Ops *ops, Tensor *dqkv_TC, Tensor *dkv_PTC, const Tensor
                         const AttentionSpan *spans, int64_t span_count) {
     check_attention(qkv_TC, kv, shape, spans, span_count);
     check_attention(dqkv_TC, kv, shape, spans, span_count);
+    CHECK(!queries_alone(dqkv_TC, shape), "no room for gradients of keys");
     check_out(out_TO, lse_TH, qkv_TC, shape);
     check_out(dout_TO, NULL, qkv_TC, shape);
     int64_t parts = dkv_PTC ? dkv_PTC->size[0] : 1, width = 2 * shape->kv_heads * shape->head_dim;
@@ -304,6 +312,7 @@ void attention_backward(Ops *ops, Tensor *dqkv_TC, Tensor *dkv_PTC, const Tensor
     job.block.out = numbers(out_TO);
     job.block.dout = numbers(dout_TO);
     job.block.dqkv = numbers(dqkv_TC);
+    job.block.dcolumns = dqkv_TC->size[1];
     job.block.parts = parts;
     job.block.dkv = dkv_PTC ? dkv_PTC->data : NULL;
     job.block.lse = lse_TH->data;

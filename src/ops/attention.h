@@ -57,6 +57,7 @@ void attention_forward(Ops *ops, Tensor *out_TO, Tensor *lse_TH, const Tensor *q
 //   dv_j = chain over the same of p_ij·dout_i
 // dkv_PTC (fp32, P·T·2KE; else NULL): the query heads of a key/value head are P groups, whose dk and dv are sums of their own and go
 // there, [part][row][K keys, K values], in place of dqkv's columns.
+// qkv_TC may be its query columns alone: keys and values are read from the pages.
 // Scores are computed again for dq and for dk, dv, so that every block of rows and every block of keys is a task of its own.
 void attention_backward(Ops *ops, Tensor *dqkv_TC, Tensor *dkv_PTC, const Tensor *dout_TO, const Tensor *out_TO,
                         const Tensor *lse_TH, const Tensor *qkv_TC, const KvPages *kv, const AttentionShape *shape,

@@ -42,8 +42,9 @@ typedef struct AttentionBlock {
     const AttentionShape *shape;
     AttentionSpan span;
     int64_t kv_head, first, count;
-    int64_t columns; // of qkv
-    int64_t parts;   // of the query heads of a key/value head: kv_head counts heads · parts
+    int64_t columns;  // of qkv
+    int64_t dcolumns; // of dqkv
+    int64_t parts;    // of the query heads of a key/value head: kv_head counts heads · parts
     Numbers qkv, keys, values, out, dout, dqkv;
     float *lse;   // may be NULL in forward
     float *dkv;   // [parts][rows][2·K·E] takes the place of dqkv's key and value columns; or NULL

@@ -111,6 +111,26 @@ void rows_gather(Ops *ops, Tensor *out_TD, const Tensor *x_SD, const int32_t *ro
     ops_wrote(ops, __func__, out_TD);
 }
 
+static void first_columns_task(void *context, int64_t task, int worker) {
+    (void)worker;
+    const RowsJob *job = context;
+    size_t size = dtype_size(job->out->dtype);
+    EACH_ROW(job, task, row) {
+        memcpy((char *)job->out->data + (size_t)(row * job->columns) * size,
+               (const char *)job->a->data + (size_t)(row * job->a->size[1]) * size, (size_t)job->columns * size);
+    }
+}
+
+void rows_first_columns(Ops *ops, Tensor *out_TO, const Tensor *x_TC) {
+    check_matrix(out_TO, "out", x_TC->size[0], out_TO->size[1]);
+    CHECK(out_TO->dtype == x_TC->dtype && x_TC->rank == 2 && x_TC->size[1] >= out_TO->size[1], "%s of %lld columns",
+          dtype_name(x_TC->dtype), (long long)x_TC->size[1]);
+    if (!ops_starts(ops, 0, 2 * OPS_BYTES(out_TO))) return;
+    run_rows(ops, (RowsJob){.rows = out_TO->size[0], .columns = out_TO->size[1], .out = out_TO, .a = x_TC},
+             first_columns_task);
+    ops_wrote(ops, __func__, out_TO);
+}
+
 static void embedding_task(void *context, int64_t task, int worker) {
     (void)worker;
     const RowsJob *job = context;

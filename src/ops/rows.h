@@ -11,6 +11,9 @@ void embedding_backward(Ops *ops, Tensor *dtable_UD, const Tensor *dy_TD, const 
 // out_TD[i] = x_SD[rows[i]]: picks rows (host indices), converting the dtype.
 void rows_gather(Ops *ops, Tensor *out_TD, const Tensor *x_SD, const int32_t *rows);
 
+// out_TO = the first O columns of x_TC, of the same dtype.
+void rows_first_columns(Ops *ops, Tensor *out_TO, const Tensor *x_TC);
+
 // out_SD[rows[i]] = x_TD[i], rows distinct; other rows of out are left alone.
 void rows_scatter(Ops *ops, Tensor *out_SD, const Tensor *x_TD, const int32_t *rows);
 

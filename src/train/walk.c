@@ -66,7 +66,9 @@ static void activations_open(Walk *walk, BlockActivations *a) {
     Device *device = &walk->ops->device;
     DType compute = walk->options.policy.compute;
     int64_t T = walk->batch->count;
-    a->qkv_TC = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, walk->shape.qkv_columns);
+    // Keys and values are read from their pages; norms of heads want what was before them.
+    a->qkv_TC = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T,
+                                  walk->shape.qk_norm ? walk->shape.qkv_columns : walk->shape.heads_columns);
     a->attn_TO = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, walk->shape.heads_columns);
     a->lse_TH = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, DTYPE_F32, T, walk->shape.attention.query_heads);
     a->mid_TD = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, walk->shape.hidden);
