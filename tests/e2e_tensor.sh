@@ -1,6 +1,6 @@
 #!/bin/sh
-# The real program on ranks that share the model: the bits of one rank in samples and metrics, whatever shares training and sampling
-# have; what cannot be divided is refused by name.
+# The real program on ranks that share the model: the bits of one rank in samples, metrics and checkpoints, whatever shares training
+# and sampling have, resumed with other shares too; what cannot be divided is refused by name.
 set -u
 build=${BUILD:-build}
 whet=$build/whet
@@ -25,7 +25,7 @@ policy:
   generation: {max_new_tokens: 8}
   optimizer: {kwargs: {lr: 1.0e-3}}
   scheduler: null
-checkpointing: {enabled: false}
+checkpointing: {save_period: 1, keep_top_k: null}
 data:
   train: {dataset_name: arithmetic, operations: ["+"], left: [0, 9], right: [0, 30], split_validation_size: 3}
   default: {env_name: last_integer}
@@ -34,15 +34,19 @@ training=policy.automodel_cfg.tensor_parallel_size sampling=policy.generation.vl
 # train N NAME [key=value …]: a run of N ranks (0: the program alone) in its own folder
 train() {
     number=$1 name=$2; shift 2
-    set -- "$whet" train "$work/recipe.yaml" policy.model_name="$work/qwen3" logger.log_dir="$work/$name" --quiet "$@"
+    set -- "$whet" train "$work/recipe.yaml" policy.model_name="$work/qwen3" logger.log_dir="$work/$name" \
+        checkpointing.checkpoint_dir="$work/$name" --quiet "$@"
     # shellcheck disable=SC2086 # words
     if [ "$number" = 0 ]; then timeout 60 "$@"; else timeout 60 $mpirun_command "$number" "$@"; fi
 }
 strip() { sed 's/"\(timing\|performance\|memory\)[^,}]*[,}]//g' "$1"; }
-same() { # same NAME: metrics and samples are those of one rank
+same() { # same NAME: metrics, samples, weights and moments are those of one rank
     strip "$work/alone/metrics.jsonl" >"$work/one"; strip "$work/$1/metrics.jsonl" >"$work/other"
     cmp "$work/one" "$work/other" && cmp "$work/alone/train_data_step2.jsonl" "$work/$1/train_data_step2.jsonl" &&
-        cmp "$work/alone/val_data_step2.jsonl" "$work/$1/val_data_step2.jsonl"
+        cmp "$work/alone/val_data_step2.jsonl" "$work/$1/val_data_step2.jsonl" &&
+        for file in weights/model/model.safetensors optimizer/optim/optimizer.safetensors; do
+            cmp "$work/alone/step_2/policy/$file" "$work/$1/step_2/policy/$file" || return 1
+        done
 }
 
 train 0 alone; check "one process" $?
@@ -51,6 +55,11 @@ train 2 both $training=2 $sampling=2 && same both; check "two ranks share traini
 train 2 trained $training=2 && same trained; check "two ranks share training, each samples alone" $?
 train 2 sampled $sampling=2 && same sampled; check "two ranks share sampling alone" $?
 train 4 mesh $training=2 && same mesh; check "two by two ranks" $?
+
+train 4 moved $training=2 grpo.max_num_steps=1 && train 2 moved $training=2 && same moved
+check "two by two ranks, resumed on two that share" $?
+train 2 alone-again $training=2 grpo.max_num_steps=1 && train 0 alone-again && same alone-again
+check "two ranks that share, resumed alone" $?
 
 refused() { # refused SAYS N [key=value …]
     says=$1 number=$2; shift 2

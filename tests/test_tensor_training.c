@@ -1,8 +1,9 @@
 // Training of a model that tensor-parallel ranks share gives the bits of one rank: metrics, the gradient's norm and all weights
-// after two optimizer steps; and the sampler's log-probabilities are the trainer's. Every rank trains the whole model too, and
-// compares its share.
+// after two optimizer steps, on tensor-parallel ranks alone and with as many again that divide the micro-batches. Every rank trains
+// the whole model too, and compares its share.
 // ranks: 1 2 4
 #include "base/file.h"
+#include "comm/mesh.h"
 #include "model/random_model.h"
 #include "support/family.h"
 #include "train/update.h"
@@ -87,21 +88,22 @@ typedef struct Trained {
     UpdateResult result;
 } Trained;
 
-static void train(Trained *t, const ModelFile *file, const Architecture *share, Comm *tensor, Variant variant) {
+static void train(Trained *t, const ModelFile *file, const Architecture *share, Mesh *mesh, Variant variant) {
     Error error;
     Data data;
     TrainBatch batch = make_data(&data);
     LossOptions loss = loss_options_default();
-    if (!ops_open(&t->ops, (OpsOptions){.threads = tensor ? 2 : 1}, &error)) fail_msg("%s", error.text);
-    if (tensor) tensor->device = &t->ops.device;
+    if (!ops_open(&t->ops, (OpsOptions){.threads = mesh ? 2 : 1}, &error)) fail_msg("%s", error.text);
+    if (mesh) mesh->tensor.device = mesh->data.device = &t->ops.device;
     parameters_open(&t->table, share);
-    shard_open(&t->shards, &t->ops, &t->table);
+    shard_open_ranks(&t->shards, &t->ops, &t->table,
+                     (ShardOptions){.comm = mesh ? &mesh->data : NULL, .piece_rows = SOFTMAX_BLOCK});
     if (!shard_load(&t->shards, file, &error)) fail_msg("%s", error.text);
     walk_open(&t->walk, &t->ops, share, &t->shards,
               (WalkOptions){.policy = variant.policy,
                             .activation_checkpointing = variant.checkpointing,
                             .max_positions = POSITIONS,
-                            .tensor = tensor});
+                            .tensor = mesh ? &mesh->tensor : NULL});
     UpdateOptions options = {.batching = {.micro_batch_size = variant.micro_batch_size},
                              .head_chunk = variant.head_chunk,
                              .filter = {.temperature = 0.9f, .top_p = variant.top_p},
@@ -117,19 +119,42 @@ static void trained_close(Trained *t) {
     ops_close(&t->ops);
 }
 
+static void assert_elements(const Trained *whole, const Trained *shared, const Parameter *part, ShardPart own) {
+    const Parameter *all = parameters_find(&whole->table, part->unit, part->role);
+    const float *got = (const float *)shared->shards.weight[part->unit].data + own.local;
+    const float *expected = (const float *)whole->shards.weight[part->unit].data + all->offset;
+    for (int64_t i = 0; i < own.count; i++) {
+        int64_t row = (own.first + i) / part->cols, column = (own.first + i) % part->cols;
+        int64_t at = (part->first_row + row) * all->cols + part->first_col + column;
+        float value = row < part->real_rows ? expected[at] : 0;
+        if (dtype_bits(got[i]) != dtype_bits(value))
+            fail_msg("rank %d of %d: %s, row %lld, column %lld is %a, expected %a", world.rank, world.size, part->name,
+                     (long long)row, (long long)column, (double)got[i], (double)value);
+    }
+}
+
 static void assert_share(const Trained *whole, const Trained *shared) {
     for (int i = 0; i < shared->table.count; i++) {
-        const Parameter *part = &shared->table.items[i], *all = parameters_find(&whole->table, part->unit, part->role);
-        const float *got = (const float *)shared->shards.weight[part->unit].data + part->offset;
-        const float *expected = (const float *)whole->shards.weight[part->unit].data + all->offset;
-        for (int64_t j = 0; j < part->rows * part->cols; j++) {
-            int64_t row = j / part->cols, at = (part->first_row + row) * all->cols + part->first_col + j % part->cols;
-            float value = row < part->real_rows ? expected[at] : 0;
-            if (dtype_bits(got[j]) != dtype_bits(value))
-                fail_msg("rank %d of %d: %s, element %lld is %a, expected %a", world.rank, world.size, part->name,
-                         (long long)j, (double)got[j], (double)value);
-        }
+        const Parameter *part = &shared->table.items[i];
+        for (int slice = 0; slice < shared->shards.units[part->unit].slice_count; slice++)
+            assert_elements(whole, shared, part, shard_part(&shared->shards, part, slice));
     }
+}
+
+static void check_mesh(const Trained *alone, const ModelFile *file, int tensor, Variant variant) {
+    Error error;
+    Mesh mesh;
+    Trained together;
+    Architecture share;
+    assert_true(mesh_open(&mesh, &world, tensor, NULL, &error));
+    if (!tensor_share_open(&share, model_file_architecture(file), mesh.tensor.rank, tensor, 0, "ranks", &error))
+        fail_msg("%s", error.text);
+    train(&together, file, &share, &mesh, variant);
+    assert_true(alone->result.grad_norm == together.result.grad_norm);
+    assert_memory_equal(&alone->result.metrics, &together.result.metrics, sizeof alone->result.metrics);
+    assert_share(alone, &together);
+    trained_close(&together);
+    mesh_close(&mesh);
 }
 
 static void test_training(void **state) {
@@ -146,21 +171,16 @@ static void test_training(void **state) {
         char folder[64];
         Error error;
         ModelFile *file;
-        Architecture kind = kind_of(variants[v].family), share;
+        Architecture kind = kind_of(variants[v].family);
         snprintf(folder, sizeof folder, "/tmp/whet-tensor-%d", (int)getpid());
         assert_true(file_make_folders(folder, &error) && random_model_write(folder, &kind, 7, 0.15, &error));
         if (!model_file_open(&file, folder, &error)) fail_msg("%s", error.text);
-        const Architecture *whole = model_file_architecture(file);
-        if (!tensor_share_open(&share, whole, world.rank, world.size, 0, "ranks", &error)) fail_msg("%s", error.text);
-        Trained alone, together;
-        train(&alone, file, whole, NULL, variants[v]);
-        train(&together, file, &share, &world, variants[v]);
+        Trained alone;
+        train(&alone, file, model_file_architecture(file), NULL, variants[v]);
         assert_true(isfinite(alone.result.grad_norm) && alone.result.grad_norm > 0);
-        assert_true(alone.result.grad_norm == together.result.grad_norm);
-        assert_memory_equal(&alone.result.metrics, &together.result.metrics, sizeof alone.result.metrics);
-        assert_share(&alone, &together);
+        check_mesh(&alone, file, world.size, variants[v]);
+        if (world.size > 2 && variants[v].top_p == 1) check_mesh(&alone, file, 2, variants[v]);
         trained_close(&alone);
-        trained_close(&together);
         model_file_close(file);
         assert_true(file_remove_tree(folder, &error));
     }

@@ -77,6 +77,8 @@ bool progression_save(Progression *at, Trainer *t, Error *error) {
                                  .step = at->step,
                                  .shards = &t->shards,
                                  .architecture = t->model.architecture,
+                                 .share = &t->training.share,
+                                 .tensor = &t->training.mesh.tensor,
                                  .optimizer = options->save_optimizer,
                                  .info = at->info,
                                  .config = config.text};

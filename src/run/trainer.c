@@ -53,12 +53,6 @@ static int64_t sampling_ranks(const Settings *s, const Comm *world) {
 static bool open_layouts(Trainer *t, const Comm *world, Error *error) {
     const Settings *s = t->settings;
     int64_t training = s->policy.tensor_parallel_size, sampling = sampling_ranks(s, world);
-    if (training > 1 && s->checkpointing.enabled)
-        return error_set(
-            error,
-            "checkpointing.enabled: true is not supported yet where policy.automodel_cfg.tensor_parallel_size is "
-            "%lld; false is",
-            (long long)training);
     if (!open_layout(&t->training, t, world, training, s->whet.tensor_segments,
                      "policy.automodel_cfg.tensor_parallel_size", error))
         return false;

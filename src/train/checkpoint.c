@@ -2,6 +2,7 @@
 
 #include "base/digest.h"
 #include "base/file.h"
+#include "base/int64.h"
 #include "base/log.h"
 #include "model/safetensors.h"
 
@@ -32,8 +33,8 @@ static SafetensorsEntry *entries_of(const Shards *shards, const Column *columns,
             *entry = (SafetensorsEntry){.name = arena_format(arena, "%s%s", columns[column].prefix, parameter->name),
                                         .type = SAFETENSORS_F32,
                                         .rank = parameter->vector ? 1 : 2};
-            entry->shape[0] = parameter->rows;
-            if (!parameter->vector) entry->shape[1] = parameter->cols;
+            entry->shape[0] = parameter->whole_rows;
+            if (!parameter->vector) entry->shape[1] = parameter->whole_cols;
             if (shard_whole(shards)) entry->data = shard_view(&columns[column].arrays[parameter->unit], parameter).data;
         }
     }
@@ -43,57 +44,109 @@ static SafetensorsEntry *entries_of(const Shards *shards, const Column *columns,
 // A file that is written while slices come in from all ranks. writer NULL: another rank writes, or this one no longer can.
 typedef struct Stream {
     SafetensorsWriter *writer;
+    Shards *shards;
+    Comm *tensor;           // NULL: the shards are of the whole model
+    ParameterTable *tables; // [tensor->size] of all shares
     Error *error;
 } Stream;
 
-// Elements of the parameter that lie in the slice, whose gathered numbers are `flat`.
-static void put(Stream *stream, const Parameter *parameter, const ShardSlice *slice, const Tensor *flat) {
-    int64_t first = parameter->offset, last = first + parameter->rows * parameter->cols;
-    if (first < slice->first) first = slice->first;
-    if (last > slice->first + slice->count) last = slice->first + slice->count;
-    if (!stream->writer || first >= last) return;
-    const float *data = (const float *)flat->data + (first - slice->first);
-    if (safetensors_put(stream->writer, data, (size_t)(last - first) * sizeof *data, stream->error)) return;
+static void put(Stream *stream, const float *data, int64_t count) {
+    if (!stream->writer || safetensors_put(stream->writer, data, (size_t)count * sizeof *data, stream->error)) return;
     safetensors_abandon(stream->writer);
     stream->writer = NULL;
 }
 
-// The unit's parameters in order, the columns of each: no more is gathered at a time than the slices of one unit that they need.
-static void stream_unit(Stream *stream, Shards *shards, int unit, const Column *columns, int count) {
-    const ShardUnit *slices = &shards->units[unit];
+// The parameter of which this rank has its share: joined from all shares, row by row.
+static void put_shares(Stream *stream, const Parameter *parameter, const float *own) {
+    if (!stream->tensor || parameters_is_norm(parameter->role)) {
+        put(stream, own, parameter->rows * parameter->cols);
+        return;
+    }
+    int ranks = stream->tensor->size;
+    int64_t count = parameter->rows * parameter->cols;
+    Device *device = &stream->shards->ops->device;
+    Tensor all = DEVICE_TENSOR_RAW(device, MEMORY_COMMUNICATION, DTYPE_F32, ranks, count);
+    float *parts = all.data;
+    bool across = parameter->cols < parameter->whole_cols;
+    memcpy(parts + stream->tensor->rank * count, own, (size_t)count * sizeof *own);
+    comm_all_gather(stream->tensor, parts, (size_t)count * sizeof *own);
+    for (int64_t row = 0; row < (across ? parameter->rows : 1); row++)
+        for (int rank = 0; rank < ranks; rank++) {
+            const Parameter *part = parameters_find(&stream->tables[rank], parameter->unit, parameter->role);
+            int64_t rows = across ? 1 : part->real_rows;
+            if (part->counts) put(stream, parts + rank * count + row * part->cols, rows * part->cols);
+        }
+    device_release(device, &all);
+}
+
+// A parameter of the root, slice by slice of one share after the other.
+static void put_slices(Stream *stream, const Parameter *parameter, const Tensor *array) {
+    Shards *shards = stream->shards;
+    const ShardUnit *unit = &shards->units[parameter->unit];
+    int64_t begin = parameter->offset;
+    int ranks = stream->tensor ? stream->tensor->size : 1;
+    for (int rank = 0; rank < ranks; rank++) {
+        bool own = ranks == 1 || rank == stream->tensor->rank;
+        const Parameter *part =
+            ranks == 1 ? parameter : parameters_find(&stream->tables[rank], parameter->unit, parameter->role);
+        int64_t end = begin + (part->counts ? part->real_rows * part->cols : 0);
+        for (int slice = 0; slice < unit->slice_count; slice++) {
+            const ShardSlice *of = &unit->slices[slice];
+            int64_t first = int64_larger(begin, of->first), last = int64_smaller(end, of->first + of->count);
+            if (first >= last) continue;
+            Tensor flat = own ? shard_gather(shards, array, parameter->unit, slice, DTYPE_F32)
+                              : DEVICE_TENSOR_RAW(&shards->ops->device, MEMORY_GATHERED_UNIT, DTYPE_F32, of->count);
+            if (ranks > 1) comm_broadcast(stream->tensor, flat.data, (size_t)of->count * sizeof(float), rank);
+            put(stream, (const float *)flat.data + (first - of->first), last - first);
+            shard_release(shards, &flat);
+        }
+    }
+}
+
+// The unit's parameters in order, the columns of each: no more is gathered at a time than one block and one of its matrices, or a
+// slice of the root.
+static void stream_unit(Stream *stream, int unit, const Column *columns, int count) {
+    Shards *shards = stream->shards;
     const ParameterTable *table = shards->table;
-    bool whole = slices->slice_count == 1;
+    bool block = unit + 1 < table->unit_count;
     Tensor flat[2];
-    for (int column = 0; whole && column < count; column++)
-        flat[column] = shard_gather(shards, &columns[column].arrays[unit], unit, 0, DTYPE_F32);
+    for (int column = 0; block && column < count; column++)
+        flat[column] = shard_gather(shards, &columns[column].arrays[unit], unit, SHARD_ALL, DTYPE_F32);
     for (int i = 0; i < table->count; i++) {
         const Parameter *parameter = &table->items[i];
         for (int column = 0; parameter->unit == unit && column < count; column++) {
-            if (whole) put(stream, parameter, &slices->slices[0], &flat[column]);
-            for (int slice = 0; !whole && slice < slices->slice_count; slice++) {
-                const ShardSlice *of = &slices->slices[slice];
-                if (of->first + of->count <= parameter->offset ||
-                    of->first >= parameter->offset + parameter->rows * parameter->cols)
-                    continue;
-                Tensor part = shard_gather(shards, &columns[column].arrays[unit], unit, slice, DTYPE_F32);
-                put(stream, parameter, of, &part);
-                shard_release(shards, &part);
-            }
+            if (block)
+                put_shares(stream, parameter, (const float *)flat[column].data + parameter->offset);
+            else
+                put_slices(stream, parameter, &columns[column].arrays[unit]);
         }
     }
-    for (int column = 0; whole && column < count; column++) shard_release(shards, &flat[column]);
+    for (int column = 0; block && column < count; column++) shard_release(shards, &flat[column]);
+}
+
+static void open_tables(Stream *stream, const Architecture *share, Arena *arena) {
+    stream->tables = arena_array(arena, ParameterTable, stream->tensor->size);
+    for (int rank = 0; rank < stream->tensor->size; rank++) {
+        Architecture other = *share;
+        other.rank = rank;
+        parameters_open(&stream->tables[rank], &other);
+    }
 }
 
 // Writes the file; path NULL: helps those that do.
-static bool save_file(Shards *shards, const char *path, const Column *columns, int count, const json_t *metadata,
-                      Arena *arena, Error *error) {
+static bool save_file(const CheckpointSave *save, const char *path, const Column *columns, int count,
+                      const json_t *metadata, Arena *arena, Error *error) {
+    Shards *shards = save->shards;
     SafetensorsEntry *entries = entries_of(shards, columns, count, arena);
     int64_t total = (int64_t)count * shards->table->count;
-    if (shard_whole(shards)) return !path || safetensors_write(path, entries, total, metadata, error);
+    bool shared = save->tensor && save->tensor->size > 1;
+    if (shard_whole(shards) && !shared) return !path || safetensors_write(path, entries, total, metadata, error);
     SafetensorsWriter writer;
-    Stream stream = {.error = error};
+    Stream stream = {.shards = shards, .error = error, .tensor = shared ? save->tensor : NULL};
+    if (shared) open_tables(&stream, save->share, arena);
     if (path && safetensors_begin(&writer, path, entries, total, metadata, error)) stream.writer = &writer;
-    for (int unit = 0; unit < shards->table->unit_count; unit++) stream_unit(&stream, shards, unit, columns, count);
+    for (int unit = 0; unit < shards->table->unit_count; unit++) stream_unit(&stream, unit, columns, count);
+    for (int rank = 0; shared && rank < save->tensor->size; rank++) parameters_close(&stream.tables[rank]);
     return !path || (stream.writer && safetensors_end(&writer, error));
 }
 
@@ -103,7 +156,7 @@ static bool save_weights(const CheckpointSave *save, const char *aside, Arena *a
     json_object_set_new(config, "torch_dtype", json_string("float32"));
     const char *path = aside ? arena_format(arena, "%s/" WEIGHTS, aside) : NULL;
     bool good =
-        save_file(save->shards, path, columns, 1, metadata, arena, error) &&
+        save_file(save, path, columns, 1, metadata, arena, error) &&
         (!aside || jsonio_write(config, arena_format(arena, "%s/" WEIGHTS_FOLDER "/config.json", aside), error));
     json_decref(metadata);
     json_decref(config);
@@ -115,7 +168,7 @@ static bool save_optimizer(const CheckpointSave *save, const char *aside, Arena 
     json_t *metadata = json_object();
     json_object_set_new(metadata, "step", json_sprintf("%lld", (long long)save->shards->step));
     const char *path = aside ? arena_format(arena, "%s/" OPTIMIZER, aside) : NULL;
-    bool good = save_file(save->shards, path, columns, 2, metadata, arena, error);
+    bool good = save_file(save, path, columns, 2, metadata, arena, error);
     json_decref(metadata);
     return good;
 }
@@ -177,7 +230,7 @@ static void send_parts(const CheckpointSave *save) {
 }
 
 bool checkpoint_save(const CheckpointSave *save, Error *error) {
-    if (shard_comm(save->shards)->rank) {
+    if (shard_comm(save->shards)->rank || (save->tensor && save->tensor->rank)) {
         send_parts(save);
         return true;
     }
@@ -267,16 +320,16 @@ static bool check_tensor(const Safetensors *file, const Column *column, const Pa
                          Error *error) {
     const SafetensorsEntry *entry;
     const char *name = arena_format(arena, "%s%s", column->prefix, parameter->name);
-    int64_t count = parameter->rows * parameter->cols;
+    int64_t count = parameter->whole_rows * parameter->whole_cols;
     if (!safetensors_require(&entry, file, name, SAFETENSORS_F32, count, error)) return false;
-    bool fits = entry->rank == (parameter->vector ? 1 : 2) && entry->shape[0] == parameter->rows &&
-                (parameter->vector || entry->shape[1] == parameter->cols);
+    bool fits = entry->rank == (parameter->vector ? 1 : 2) && entry->shape[0] == parameter->whole_rows &&
+                (parameter->vector || entry->shape[1] == parameter->whole_cols);
     if (fits) return true;
     const char *shape = "";
     for (int i = 0; i < entry->rank; i++)
         shape = arena_format(arena, "%s%s%lld", shape, i ? ", " : "", (long long)entry->shape[i]);
     return error_set(error, "%s: tensor %s has shape [%s], the model has [%lld, %lld]", file->path, name, shape,
-                     (long long)parameter->rows, (long long)parameter->cols);
+                     (long long)parameter->whole_rows, (long long)parameter->whole_cols);
 }
 
 // Opens the file of a checkpoint when its digest is the one noted and it holds the columns of every parameter, no more.
@@ -294,6 +347,21 @@ static bool open_file(Safetensors *file, const json_t *info, const char *place, 
     return true;
 }
 
+// Elements of a share out of the whole tensor; those behind a vocabulary are zeros.
+static void copy_elements(float *to, const float *from, const Parameter *parameter, ShardPart part) {
+    int64_t cols = parameter->cols;
+    for (int64_t at = part.first, end = part.first + part.count; at < end;) {
+        int64_t row = at / cols, count = int64_smaller((row + 1) * cols, end) - at;
+        int64_t first = (parameter->first_row + row) * parameter->whole_cols + parameter->first_col + at % cols;
+        if (row < parameter->real_rows)
+            memcpy(to, from + first, (size_t)count * sizeof *to);
+        else
+            memset(to, 0, (size_t)count * sizeof *to);
+        at += count;
+        to += count;
+    }
+}
+
 static void copy_file(const Safetensors *file, const Shards *shards, const Column *columns, int count) {
     for (int i = 0; i < shards->table->count; i++)
         for (int column = 0; column < count; column++) {
@@ -302,7 +370,7 @@ static void copy_file(const Safetensors *file, const Shards *shards, const Colum
             float *to = columns[column].arrays[parameter->unit].data;
             for (int slice = 0; slice < shards->units[parameter->unit].slice_count; slice++) {
                 ShardPart part = shard_part(shards, parameter, slice);
-                if (part.count) memcpy(to + part.local, from + part.first, (size_t)part.count * sizeof *to);
+                copy_elements(to + part.local, from, parameter, part);
             }
         }
 }

@@ -15,14 +15,16 @@ typedef struct CheckpointSave {
     const char *folder; // that holds the step_N
     int64_t step;       // from 1
     Shards *shards;
-    const Architecture *architecture;
-    bool optimizer;     // save moments too
-    json_t *info;       // becomes training_info.json; "files" is added, also on failure
-    const char *config; // text of config.yaml
+    const Architecture *architecture; // of the model
+    const Architecture *share;        // what the shards are of (model/tensor_share.h); NULL: all of it
+    Comm *tensor;                     // ranks that have the other shares; NULL: none
+    bool optimizer;                   // save moments too
+    json_t *info;                     // becomes training_info.json; "files" is added, also on failure
+    const char *config;               // text of config.yaml
 } CheckpointSave;
 
 // Makes the folder when needed. A step_N that exists already is replaced. On failure nothing of the checkpoint is left and
-// older ones are untouched. All ranks of the shards call it; the first one writes, a slice at a time, and alone may fail. The
+// older ones are untouched. All ranks of the shards and of `tensor` call it; the first one writes, a slice at a time, and alone may fail. The
 // files do not tell how many ranks there were.
 bool checkpoint_save(const CheckpointSave *save, Error *error);
 

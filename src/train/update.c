@@ -2,6 +2,7 @@
 
 #include "base/int64.h"
 #include "base/stop_signal.h"
+#include "model/vocabulary_share.h"
 #include "train/walk_piece.h"
 
 #include <math.h>
@@ -11,6 +12,7 @@ typedef struct Columns {
     float *current, *unfiltered, *previous, *generation, *reference, *advantage, *mask, *dcurrent, *dunfiltered;
     bool *dropped;                      // the filter no longer keeps the token
     SoftmaxRow *rows, *rows_unfiltered; // of one chunk
+    SoftmaxBlock *blocks_NS;            // of one chunk, where ranks divide the vocabulary
     LossSequence *sequences;            // NULL: the loss reads none
 } Columns;
 
@@ -24,6 +26,7 @@ typedef struct HeadPass {
     LossCounts counts;
     float scale;                 // of all gradients while they are on their way
     bool filtered;               // the KL term reads unfiltered log-probs, and the rest others
+    bool divided;                // logits are those of this rank's share of the vocabulary
     int64_t capacity, most_rows; // rows of logits at a time; loss rows of the round's largest micro-batch
     Columns columns;
     Tensor logits;
@@ -68,6 +71,32 @@ static LossTokens tokens_of(const HeadPass *pass, int64_t sequence, int64_t firs
                         .sequence = columns->sequences ? &columns->sequences[sequence] : NULL};
 }
 
+// Logits of rows first..first+N-1 and this rank's share of the vocabulary, and their log-probs from those of all shares.
+static void share_forward(HeadPass *pass, Tensor *logits_NS, int64_t first) {
+    const Walk *walk = pass->walk;
+    const Columns *columns = &pass->columns;
+    const int32_t *targets = pass->micro->loss_targets + first;
+    int64_t rows = logits_NS->size[0], blocks = softmax_block_count(walk->architecture->vocab_size);
+    int64_t token = tensor_share_vocabulary_first(walk->share), count = tensor_share_vocabulary_count(walk->share);
+    float temperature = pass->options->filter.temperature, *current = columns->current + first;
+    walk_head_share_forward(pass->walk, logits_NS, first);
+    if (count) {
+        softmax_blocks(walk->ops, columns->blocks_NS, blocks, logits_NS, token, count, temperature);
+        softmax_targets(walk->ops, current, logits_NS, targets, token, count, temperature);
+    }
+    vocabulary_share_fold(walk->ops, walk->share, walk->options.tensor, columns->rows, columns->blocks_NS, current,
+                          targets, rows);
+    for (int64_t i = 0; i < rows; i++) current[i] = softmax_logprob_of(current[i], &columns->rows[i]);
+}
+
+static void share_backward(HeadPass *pass, Tensor *logits_NS, int64_t first) {
+    const Walk *walk = pass->walk;
+    softmax_backward_piece(walk->ops, logits_NS, pass->columns.rows, NULL, pass->micro->loss_targets + first,
+                           pass->columns.dcurrent + first, NULL, tensor_share_vocabulary_first(walk->share),
+                           tensor_share_vocabulary_count(walk->share), pass->options->filter);
+    walk_head_share_backward(pass->walk, logits_NS, first);
+}
+
 // Logits of rows first..first+N-1, and their log-probs into the columns.
 static void head_forward(HeadPass *pass, Tensor *logits_NV, int64_t first) {
     Ops *ops = pass->walk->ops;
@@ -75,6 +104,10 @@ static void head_forward(HeadPass *pass, Tensor *logits_NV, int64_t first) {
     int64_t V = pass->walk->architecture->vocab_size;
     const SoftmaxFilter filter = pass->options->filter, plain = {.temperature = filter.temperature, .top_p = 1};
     const int32_t *targets = pass->micro->loss_targets + first;
+    if (pass->divided) {
+        share_forward(pass, logits_NV, first);
+        return;
+    }
     walk_head_forward(pass->walk, logits_NV, first);
     softmax_rows(ops, columns->rows, logits_NV, V, filter);
     softmax_logprobs(ops, columns->current + first, logits_NV, columns->rows, targets, filter);
@@ -149,6 +182,10 @@ static void scale_gradients(HeadPass *pass, int64_t first, int64_t count) {
 
 static void chunk_backward(HeadPass *pass, Tensor *logits_NV, int64_t first) {
     Columns *columns = &pass->columns;
+    if (pass->divided) {
+        share_backward(pass, logits_NV, first);
+        return;
+    }
     softmax_backward(pass->walk->ops, logits_NV, columns->rows, pass->filtered ? columns->rows_unfiltered : NULL,
                      pass->micro->loss_targets + first, columns->dcurrent + first,
                      pass->filtered ? columns->dunfiltered + first : NULL, pass->walk->architecture->vocab_size,
@@ -183,11 +220,16 @@ static void rows_loss(UpdateResult *result, HeadPass *pass, int64_t first, int64
 static void head_and_loss(UpdateResult *result, HeadPass *pass, Arena *arena) {
     Device *device = &pass->walk->ops->device;
     int64_t total = pass->micro->loss_count, sequence = 0;
+    const Walk *walk = pass->walk;
+    pass->divided = tensor_sum_shared(walk->options.tensor) && !softmax_filters(pass->options->filter);
     pass->capacity = int64_smaller(total, pass->options->head_chunk);
-    pass->logits =
-        DEVICE_TENSOR_RAW(device, MEMORY_LOGITS, DTYPE_F32, pass->capacity, pass->walk->architecture->vocab_size);
+    pass->logits = DEVICE_TENSOR_RAW(device, MEMORY_LOGITS, DTYPE_F32, pass->capacity,
+                                     (pass->divided ? walk->share : walk->architecture)->vocab_size);
     walk_head_open(pass->walk, pass->micro->loss_rows, total);
     columns_open(&pass->columns, pass, arena);
+    if (pass->divided)
+        pass->columns.blocks_NS =
+            arena_array(arena, SoftmaxBlock, pass->capacity * softmax_block_count(walk->architecture->vocab_size));
     if (pass->columns.sequences && loss_reads_current_first(pass->loss) && pass->capacity < total) all_logprobs(pass);
     for (int64_t first = 0; first < total; first += pass->capacity) {
         int64_t count = int64_smaller(total - first, pass->capacity);
@@ -212,27 +254,26 @@ static Tensor piece_logits(HeadPass *pass, const WalkPiece *piece, int64_t first
 
 // Log-probs of all rows, from the blocks of the vocabulary; columns.rows are then those of all rows.
 static void logprobs_in_pieces(HeadPass *pass, Arena *arena) {
-    Ops *ops = pass->walk->ops;
+    Walk *walk = pass->walk;
     Columns *columns = &pass->columns;
-    int64_t total = pass->micro->loss_count, S = walk_piece_blocks(pass->walk);
+    const int32_t *targets = pass->micro->loss_targets;
+    int64_t total = pass->micro->loss_count, S = softmax_block_count(walk->architecture->vocab_size);
     SoftmaxBlock *blocks_NS = arena_array(arena, SoftmaxBlock, total * S);
     float temperature = pass->options->filter.temperature;
     columns->rows = arena_array(arena, SoftmaxRow, total);
-    for (int64_t i = 0; i < total * S; i++) blocks_NS[i] = (SoftmaxBlock){-INFINITY, 0}; // of padding
-    for (int i = 0; i < walk_piece_count(pass->walk); i++) {
+    for (int i = 0; i < walk_piece_count(walk); i++) {
         WalkPiece piece;
-        walk_piece_open(&piece, pass->walk, i, false);
+        walk_piece_open(&piece, walk, i, false);
         for (int64_t first = 0; piece.tokens && first < total; first += pass->capacity) {
             Tensor logits_CP = piece_logits(pass, &piece, first);
-            softmax_blocks(ops, blocks_NS + first * S, S, &logits_CP, piece.first, piece.tokens, temperature);
-            softmax_targets(ops, columns->current + first, &logits_CP, pass->micro->loss_targets + first, piece.token,
-                            piece.tokens, temperature);
+            softmax_blocks(walk->ops, blocks_NS + first * S, S, &logits_CP, piece.token, piece.tokens, temperature);
+            softmax_targets(walk->ops, columns->current + first, &logits_CP, targets + first, piece.token, piece.tokens,
+                            temperature);
         }
-        walk_piece_close(&piece, pass->walk);
+        walk_piece_close(&piece, walk);
     }
-    blocks_NS = walk_piece_join(pass->walk, blocks_NS, columns->current, pass->micro->loss_targets, arena);
-    if (pass->walk->options.tensor) S *= pass->walk->options.tensor->size;
-    softmax_fold(ops, columns->rows, blocks_NS, total, S);
+    vocabulary_share_fold(walk->ops, walk->share, walk->options.tensor, columns->rows, blocks_NS, columns->current,
+                          targets, total);
     for (int64_t i = 0; i < total; i++)
         columns->current[i] = softmax_logprob_of(columns->current[i], &columns->rows[i]);
 }

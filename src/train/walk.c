@@ -265,11 +265,17 @@ void walk_head_forward(Walk *walk, Tensor *logits_CV, int64_t first) {
     vocabulary_share_logits(walk->ops, walk->share, walk->options.tensor, logits_CV, &norm_CD, &weight);
 }
 
-void walk_head_backward(Walk *walk, const Tensor *dlogits_CV, int64_t first) {
+void walk_head_share_forward(Walk *walk, Tensor *logits_CS, int64_t first) {
+    LinearWeight weight = head_weight(walk);
+    Tensor norm_CD = tensor_rows(&walk->head.norm_ND, first, logits_CS->size[0]);
+    linear_forward(walk->ops, logits_CS, &norm_CD, &weight, NULL);
+}
+
+void walk_head_share_backward(Walk *walk, const Tensor *dlogits_CS, int64_t first) {
     Device *device = &walk->ops->device;
     WalkHead *head = &walk->head;
     LinearWeight weight = head_weight(walk);
-    int64_t count = dlogits_CV->size[0], D = walk->shape.hidden;
+    int64_t count = dlogits_CS->size[0], D = walk->shape.hidden;
     CHECK(first == head->done, "row %lld, %lld are done", (long long)first, (long long)head->done);
     LinearPart part = {.first = first == 0, .last = first + count == head->count};
     if (part.first) {
@@ -278,15 +284,21 @@ void walk_head_backward(Walk *walk, const Tensor *dlogits_CV, int64_t first) {
     }
     Tensor norm_CD = tensor_rows(&head->norm_ND, first, count), dnorm_CD = tensor_rows(&head->dnorm_ND, first, count);
     Tensor dhead_VD = root_parameter(walk, &walk->shards->gradient[root_unit(walk)], PARAMETER_HEAD);
-    Tensor own_CV = *dlogits_CV, copy_CV = {0};
-    if (walk->share != walk->architecture)
-        own_CV = copy_CV = vocabulary_share_columns(walk->ops, walk->share, dlogits_CV);
-    linear_backward_weight_part(walk->ops, &dhead_VD, head->chain_VD.data ? &head->chain_VD : NULL, &own_CV, &norm_CD,
-                                part);
-    tensor_sum_backward_input(walk->ops, walk->options.tensor, &dnorm_CD, &own_CV, &weight);
-    device_release(device, &copy_CV);
+    linear_backward_weight_part(walk->ops, &dhead_VD, head->chain_VD.data ? &head->chain_VD : NULL, dlogits_CS,
+                                &norm_CD, part);
+    tensor_sum_backward_input(walk->ops, walk->options.tensor, &dnorm_CD, dlogits_CS, &weight);
     head->done += count;
     if (part.last) device_release(device, &head->chain_VD);
+}
+
+void walk_head_backward(Walk *walk, const Tensor *dlogits_CV, int64_t first) {
+    if (walk->share == walk->architecture) {
+        walk_head_share_backward(walk, dlogits_CV, first);
+        return;
+    }
+    Tensor own_CS = vocabulary_share_columns(walk->ops, walk->share, dlogits_CV);
+    walk_head_share_backward(walk, &own_CS, first);
+    device_release(&walk->ops->device, &own_CS);
 }
 
 static void final_norm_backward(Walk *walk, const Tensor *norm_D, Tensor *dweight_D) {

@@ -87,6 +87,11 @@ void walk_head_forward(Walk *walk, Tensor *logits_CV, int64_t first);
 // From their gradient. All rows chunk by chunk, ascending, or none at all.
 void walk_head_backward(Walk *walk, const Tensor *dlogits_CV, int64_t first);
 
+// The same of this rank's share of the vocabulary alone: logits_CS of share->vocab_size columns, of which the first ones are ids
+// (model/tensor_share.h), and those behind them take part with zeros.
+void walk_head_share_forward(Walk *walk, Tensor *logits_CS, int64_t first);
+void walk_head_share_backward(Walk *walk, const Tensor *dlogits_CS, int64_t first);
+
 void walk_head_close(Walk *walk); // the final norm's backward, if there were gradients
 
 void walk_backward(Walk *walk);

@@ -20,30 +20,6 @@ int64_t walk_piece_most(const Walk *walk) {
     return int64_smaller(walk->shards->piece_rows, head_parameter(walk)->rows);
 }
 
-int64_t walk_piece_blocks(const Walk *walk) {
-    return softmax_block_count(head_parameter(walk)->rows);
-}
-
-SoftmaxBlock *walk_piece_join(Walk *walk, SoftmaxBlock *blocks_NS, float *logits_N, const int32_t *targets,
-                              Arena *arena) {
-    Comm *tensor = walk->options.tensor;
-    if (!tensor_sum_shared(tensor)) return blocks_NS;
-    int64_t N = walk->head.count, S = walk_piece_blocks(walk), rows = head_parameter(walk)->rows, R = tensor->size;
-    SoftmaxBlock *parts = arena_array(arena, SoftmaxBlock, R * N * S),
-                 *all = arena_array(arena, SoftmaxBlock, R * N * S);
-    float *logits = arena_array(arena, float, R *N);
-    memcpy(parts + tensor->rank * N * S, blocks_NS, (size_t)(N * S) * sizeof *parts);
-    memcpy(logits + tensor->rank * N, logits_N, (size_t)N * sizeof *logits);
-    comm_all_gather(tensor, parts, (size_t)(N * S) * sizeof *parts);
-    comm_all_gather(tensor, logits, (size_t)N * sizeof *logits);
-    for (int64_t i = 0; i < N; i++) {
-        for (int64_t rank = 0; rank < R; rank++)
-            memcpy(all + (i * R + rank) * S, parts + (rank * N + i) * S, (size_t)S * sizeof *all);
-        logits_N[i] = logits[targets[i] / rows * N + i];
-    }
-    return all;
-}
-
 void walk_piece_spread(Walk *walk, const WalkPiece *piece, Tensor *whole_CV, const Tensor *logits_CP) {
     Comm self = comm_self(), *tensor = tensor_sum_shared(walk->options.tensor) ? walk->options.tensor : &self;
     Device *device = &walk->ops->device;

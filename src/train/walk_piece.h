@@ -23,16 +23,10 @@ typedef struct WalkPiece {
 } WalkPiece;
 
 int walk_piece_count(const Walk *walk);
-int64_t walk_piece_most(const Walk *walk);   // rows of a piece
-int64_t walk_piece_blocks(const Walk *walk); // of the softmax, of this rank's share
+int64_t walk_piece_most(const Walk *walk); // rows of a piece
 
 // Copies the logits of a piece, of this rank and of those that share the model, to where the vocabulary has them: whole_CV.
 void walk_piece_spread(Walk *walk, const WalkPiece *piece, Tensor *whole_CV, const Tensor *logits_CP);
-
-// From the blocks and the targets' logits that each rank of options.tensor has of its share of the vocabulary to those of the whole
-// (on all of them): blocks_NS[N][walk_piece_blocks] becomes the result, [N][ranks · walk_piece_blocks], in the arena.
-SoftmaxBlock *walk_piece_join(Walk *walk, SoftmaxBlock *blocks_NS, float *logits_N, const int32_t *targets,
-                              Arena *arena);
 
 void walk_piece_open(WalkPiece *piece, Walk *walk, int index, bool backward);
 void walk_piece_close(WalkPiece *piece, Walk *walk); // reduces what backward left
