@@ -1,9 +1,12 @@
 // Sums that several ranks share (ops/linear.h): bits equal the fold of naive chains, whatever the instruction set, the threads
 // and the number of ranks that own the segments.
+#include "ops/attention.h"
 #include "ops/linear.h"
+#include "ops/rows.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -200,11 +203,98 @@ static void test_rounds(void **state) {
     ops_close(&ops);
 }
 
+enum { HEADS = 6, KV_HEADS = 2, HEAD = 10, TOKENS = 40, PARTS = 3 };
+
+// Gradients of keys and values from query heads first..first+count-1 of every key/value head's group, as a model of those alone.
+static void backward_of(Ops *ops, Tensor *dkv, const Tensor *qkv, const Tensor *dout, int64_t first, int64_t count) {
+    int64_t group = HEADS / KV_HEADS, columns = (KV_HEADS * count + 2 * KV_HEADS) * HEAD;
+    AttentionShape shape = {.query_heads = KV_HEADS * count, .kv_heads = KV_HEADS, .head_dim = HEAD, .scale = 0.3f};
+    int32_t pages[] = {2, 0, 1};
+    AttentionSpan span = {.count = TOKENS, .pages = pages};
+    Device *device = &ops->device;
+    Tensor own = DEVICE_TENSOR(device, MEMORY_ACTIVATION, DTYPE_F32, TOKENS, columns);
+    Tensor down = DEVICE_TENSOR(device, MEMORY_ACTIVATION, DTYPE_F32, TOKENS, KV_HEADS * count * HEAD);
+    for (int64_t t = 0; t < TOKENS; t++) {
+        const float *from = (const float *)qkv->data + t * qkv->size[1],
+                    *d = (const float *)dout->data + t * HEADS * HEAD;
+        float *to = (float *)own.data + t * columns, *to_d = (float *)down.data + t * KV_HEADS * count * HEAD;
+        for (int64_t kv = 0; kv < KV_HEADS; kv++) {
+            memcpy(to + kv * count * HEAD, from + (kv * group + first) * HEAD, (size_t)(count * HEAD) * sizeof *to);
+            memcpy(to_d + kv * count * HEAD, d + (kv * group + first) * HEAD, (size_t)(count * HEAD) * sizeof *to);
+        }
+        memcpy(to + KV_HEADS * count * HEAD, from + HEADS * HEAD, (size_t)(2 * KV_HEADS * HEAD) * sizeof *to);
+    }
+    KvPages kv = kv_pages_open(ops, MEMORY_ACTIVATION, DTYPE_F32, 3, &shape);
+    Tensor out = DEVICE_TENSOR(device, MEMORY_ACTIVATION, DTYPE_F32, TOKENS, KV_HEADS * count * HEAD);
+    Tensor lse = DEVICE_TENSOR(device, MEMORY_ACTIVATION, DTYPE_F32, TOKENS, KV_HEADS * count);
+    Tensor dqkv = DEVICE_TENSOR(device, MEMORY_ACTIVATION, DTYPE_F32, TOKENS, columns);
+    kv_store(ops, &kv, &own, &shape, &span, 1);
+    attention_forward(ops, &out, &lse, &own, &kv, &shape, &span, 1);
+    attention_backward(ops, &dqkv, dkv->rank == 3 ? dkv : NULL, &down, &out, &lse, &own, &kv, &shape, &span, 1);
+    for (int64_t t = 0; t < TOKENS && dkv->rank == 2; t++)
+        memcpy((float *)dkv->data + t * 2 * KV_HEADS * HEAD, (float *)dqkv.data + t * columns + KV_HEADS * count * HEAD,
+               (size_t)(2 * KV_HEADS * HEAD) * sizeof(float));
+    kv_pages_close(ops, &kv);
+    Tensor all[] = {own, down, out, lse, dqkv};
+    for (int i = 0; i < 5; i++) device_release(device, &all[i]);
+}
+
+// Parts of a key/value head's query heads are sums of their own, as if each part were alone; their fold is linear_fold's.
+static void test_attention_parts(void **state) {
+    (void)state;
+    for (int threads = 1; threads <= 3; threads += 2) { // one pass, or dq and dk, dv apart
+        Ops ops;
+        Error error;
+        assert_true(ops_open(&ops, (OpsOptions){.threads = threads}, &error));
+        int64_t width = 2 * KV_HEADS * HEAD;
+        Tensor qkv = fill(&ops, DTYPE_F32, TOKENS, HEADS * HEAD + width, 14);
+        Tensor dout = fill(&ops, DTYPE_F32, TOKENS, HEADS * HEAD, 15);
+        Tensor parts = DEVICE_TENSOR(&ops.device, MEMORY_ACTIVATION, DTYPE_F32, PARTS, TOKENS, width);
+        Tensor alone = DEVICE_TENSOR(&ops.device, MEMORY_ACTIVATION, DTYPE_F32, TOKENS, width);
+        backward_of(&ops, &parts, &qkv, &dout, 0, HEADS / KV_HEADS);
+        for (int64_t part = 0; part < PARTS; part++) {
+            Tensor got = tensor_rows(&parts, part, 1), got_TC = TENSOR_RESHAPE(&got, TOKENS, width);
+            backward_of(&ops, &alone, &qkv, &dout, part, 1);
+            assert_same(&got_TC, &alone, &ops, "a part");
+        }
+        AttentionShape shape = {.query_heads = HEADS, .kv_heads = KV_HEADS, .head_dim = HEAD};
+        Tensor dqkv = fill(&ops, DTYPE_F32, TOKENS, HEADS * HEAD + width, 16);
+        attention_fold_keys(&ops, &dqkv, &parts, &shape);
+        linear_fold(&ops, &alone, &parts);
+        Tensor folded = columns_of(&ops, &dqkv, HEADS * HEAD, width);
+        assert_same(&folded, &alone, &ops, "the fold of parts");
+        Tensor all[] = {qkv, dout, parts, alone, dqkv, folded};
+        for (int i = 0; i < 6; i++) device_release(&ops.device, &all[i]);
+        ops_close(&ops);
+    }
+}
+
+// Rows that another rank has are −0, and gradients that it sums are left out.
+static void test_rows_elsewhere(void **state) {
+    (void)state;
+    Ops ops;
+    Error error;
+    assert_true(ops_open(&ops, (OpsOptions){.threads = 1}, &error));
+    Tensor table = fill(&ops, DTYPE_BF16, 3, 20, 17), y = fill(&ops, DTYPE_BF16, 2, 20, 18);
+    Tensor sums = DEVICE_TENSOR(&ops.device, MEMORY_ACTIVATION, DTYPE_F32, 3, 20);
+    const int32_t ids[] = {-1, 2};
+    embedding_forward(&ops, &y, &table, ids);
+    embedding_backward(&ops, &sums, &y, ids);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(dtype_bits(dtype_load(y.data, DTYPE_BF16, i)), 0x80000000u);
+        assert_true(dtype_load(y.data, DTYPE_BF16, 20 + i) == dtype_load(table.data, DTYPE_BF16, 40 + i));
+        assert_true(((float *)sums.data)[i] == 0 && ((float *)sums.data)[20 + i] == 0);
+        assert_true(((float *)sums.data)[40 + i] == dtype_load(table.data, DTYPE_BF16, 40 + i));
+    }
+    Tensor all[] = {table, y, sums};
+    for (int i = 0; i < 3; i++) device_release(&ops.device, &all[i]);
+    ops_close(&ops);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products),
-        cmocka_unit_test(test_ranks),
-        cmocka_unit_test(test_rounds),
+        cmocka_unit_test(test_products),        cmocka_unit_test(test_ranks),          cmocka_unit_test(test_rounds),
+        cmocka_unit_test(test_attention_parts), cmocka_unit_test(test_rows_elsewhere),
     };
     return cmocka_run_group_tests_name("segments", tests, NULL, NULL);
 }
