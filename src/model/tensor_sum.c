@@ -1,5 +1,6 @@
 #include "model/tensor_sum.h"
 
+#include "base/int64.h"
 #include "ops/rows.h"
 
 Tensor tensor_sum_open(Ops *ops, const Tensor *out_TD) {
@@ -25,14 +26,20 @@ void tensor_sum_close(Ops *ops, Comm *tensor, Tensor *out_TD, Tensor *sums_TD) {
     comm_all_gather(tensor, out.data, (size_t)part * dtype_size(out.dtype));
 }
 
+enum { ROWS_AT_ONCE = 512 }; // whose sums exist at a time
+
 void tensor_sum_forward(Ops *ops, Comm *tensor, Tensor *out_TD, const Tensor *x_TK, const LinearWeight *weight) {
     if (!tensor_sum_shared(tensor)) {
         linear_forward(ops, out_TD, x_TK, weight, NULL);
         return;
     }
-    Tensor sums_TD = tensor_sum_open(ops, out_TD);
-    linear_forward(ops, &sums_TD, x_TK, weight, NULL);
-    tensor_sum_close(ops, tensor, out_TD, &sums_TD);
+    for (int64_t first = 0, rows = out_TD->size[0]; first < rows; first += ROWS_AT_ONCE) {
+        int64_t count = int64_smaller(rows - first, ROWS_AT_ONCE);
+        Tensor out_CD = tensor_rows(out_TD, first, count), x_CK = tensor_rows(x_TK, first, count);
+        Tensor sums_CD = tensor_sum_open(ops, &out_CD);
+        linear_forward(ops, &sums_CD, &x_CK, weight, NULL);
+        tensor_sum_close(ops, tensor, &out_CD, &sums_CD);
+    }
 }
 
 void tensor_sum_backward_input(Ops *ops, Comm *tensor, Tensor *out_TD, const Tensor *dy_TN,
@@ -41,9 +48,13 @@ void tensor_sum_backward_input(Ops *ops, Comm *tensor, Tensor *out_TD, const Ten
         linear_backward_input(ops, out_TD, dy_TN, weight);
         return;
     }
-    Tensor sums_TD = tensor_sum_open(ops, out_TD);
-    linear_backward_input(ops, &sums_TD, dy_TN, weight);
-    tensor_sum_close(ops, tensor, out_TD, &sums_TD);
+    for (int64_t first = 0, rows = out_TD->size[0]; first < rows; first += ROWS_AT_ONCE) {
+        int64_t count = int64_smaller(rows - first, ROWS_AT_ONCE);
+        Tensor out_CD = tensor_rows(out_TD, first, count), dy_CN = tensor_rows(dy_TN, first, count);
+        Tensor sums_CD = tensor_sum_open(ops, &out_CD);
+        linear_backward_input(ops, &sums_CD, &dy_CN, weight);
+        tensor_sum_close(ops, tensor, &out_CD, &sums_CD);
+    }
 }
 
 void tensor_sum_add(Ops *ops, Comm *tensor, Tensor *sum_X, const Tensor *sums_SX) {

@@ -14,7 +14,7 @@ static inline bool tensor_sum_shared(const Comm *tensor) { // NULL: one rank
 Tensor tensor_sum_open(Ops *ops, const Tensor *out_TD);
 void tensor_sum_close(Ops *ops, Comm *tensor, Tensor *out_TD, Tensor *sums_TD);
 
-// out_TD = linear_forward or linear_backward_input of what this rank holds, summed over the ranks.
+// out_TD = linear_forward or linear_backward_input of what this rank holds, summed over the ranks, some rows at a time.
 void tensor_sum_forward(Ops *ops, Comm *tensor, Tensor *out_TD, const Tensor *x_TK, const LinearWeight *weight);
 void tensor_sum_backward_input(Ops *ops, Comm *tensor, Tensor *out_TD, const Tensor *dy_TN, const LinearWeight *weight);
 
