@@ -211,6 +211,7 @@ static void fill_step(Step *step) {
     step->settings.logger.log_dir = run_path("metrics");
     step->settings.loss_fn = loss_options_default();
     step->trainer.settings = &step->settings;
+    step->trainer.mesh = mesh_self(&step->trainer.ops.device);
     run_require(file_make_folders(step->settings.logger.log_dir, &run_error));
     run_require(step_log_resume(step->settings.logger.log_dir, 0, &run_error));
 }

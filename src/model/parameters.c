@@ -128,6 +128,7 @@ void parameters_close(ParameterTable *table) {
 }
 
 const Parameter *parameters_find(const ParameterTable *table, int unit, ParameterRole role) {
+    if (unit < 0 || unit >= table->unit_count) return NULL;
     for (int i = table->unit_first[unit]; i < table->count && table->items[i].unit == unit; i++)
         if (table->items[i].role == role) return &table->items[i];
     return NULL;
