@@ -109,12 +109,14 @@ void block_forward(Ops *ops, const BlockShape *shape, const BlockWeights *weight
 
     rms_norm_forward(ops, &scratch->norm_TD, &a->x_TD, &weights->input_norm_D, shape->rms_norm_eps);
     bool queries_kept = a->qkv_TC.size[1] < shape->qkv_columns;
-    Tensor whole_TC = {0}, *qkv_TC = scratch->qkv_TC.data ? &scratch->qkv_TC : &a->qkv_TC;
-    if (queries_kept)
-        *(qkv_TC = &whole_TC) =
+    Tensor whole_TC = {0}, *product_TC = &a->qkv_TC;
+    if (queries_kept) {
+        whole_TC =
             DEVICE_TENSOR_RAW(&ops->device, MEMORY_ACTIVATION, a->qkv_TC.dtype, a->qkv_TC.size[0], shape->qkv_columns);
-    Tensor *product_TC = queries_kept ? &whole_TC : &a->qkv_TC;
+        product_TC = &whole_TC;
+    }
     linear_forward(ops, product_TC, &scratch->norm_TD, &weights->qkv, present(&weights->qkv_bias_C));
+    Tensor *qkv_TC = scratch->qkv_TC.data ? &scratch->qkv_TC : product_TC;
     if (qkv_TC != product_TC) rows_cast(ops, qkv_TC, product_TC);
     turn_heads(ops, shape, weights, cos_sin_PE, batch, qkv_TC, true);
     kv_store(ops, &a->kv, qkv_TC, attention, batch->spans, batch->span_count);

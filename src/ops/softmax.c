@@ -113,18 +113,23 @@ static void backward_task(void *context, int64_t task, int worker) {
     }
 }
 
+static void run_backward(Ops *ops, SoftmaxJob job, const SoftmaxRow *filtered, const SoftmaxRow *unfiltered,
+                         const int32_t *ids, const float *dlogprob, const float *dunfiltered) {
+    job.filtered = filtered;
+    job.unfiltered = unfiltered;
+    job.ids = ids;
+    job.dlogprob = dlogprob;
+    job.dunfiltered = dunfiltered;
+    run(ops, &job, backward_task);
+}
+
 void softmax_backward(Ops *ops, Tensor *logits_TV, const SoftmaxRow *rows_T, const SoftmaxRow *unfiltered_T,
                       const int32_t *ids, const float *dlogprob_T, const float *dunfiltered_T, int64_t vocabulary,
                       SoftmaxFilter filter) {
     SoftmaxJob job = job_of(ops, logits_TV, vocabulary, filter);
     if (!ops_starts(ops, 0, 2 * OPS_BYTES(logits_TV))) return;
     check_ids(ids, job.rows, vocabulary);
-    job.filtered = rows_T;
-    job.unfiltered = unfiltered_T;
-    job.ids = ids;
-    job.dlogprob = dlogprob_T;
-    job.dunfiltered = dunfiltered_T;
-    run(ops, &job, backward_task);
+    run_backward(ops, job, rows_T, unfiltered_T, ids, dlogprob_T, dunfiltered_T);
     ops_wrote(ops, __func__, logits_TV);
 }
 
@@ -178,11 +183,6 @@ void softmax_backward_piece(Ops *ops, Tensor *logits_TP, const SoftmaxRow *rows_
     SoftmaxJob job = piece_of(ops, logits_TP, first, count, filter.temperature);
     if (!ops_starts(ops, 0, 2 * OPS_BYTES(logits_TP))) return;
     job.filter = filter;
-    job.filtered = rows_T;
-    job.unfiltered = unfiltered_T;
-    job.ids = ids;
-    job.dlogprob = dlogprob_T;
-    job.dunfiltered = dunfiltered_T;
-    run(ops, &job, backward_task);
+    run_backward(ops, job, rows_T, unfiltered_T, ids, dlogprob_T, dunfiltered_T);
     ops_wrote(ops, __func__, logits_TP);
 }

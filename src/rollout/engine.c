@@ -474,14 +474,7 @@ void engine_collect(const Engine *e, Samples *out, Arena *arena) {
     CHECK(e->counts.finished == samples, "%lld of %lld samples are finished", (long long)e->counts.finished,
           (long long)samples);
     for (int64_t i = 0; i < samples; i++) tokens += e->sequences[i].known;
-    *out = (Samples){.prompt = arena_array(arena, int32_t, samples),
-                     .question = arena_array(arena, int32_t, samples),
-                     .offset = arena_array(arena, int64_t, samples + 1),
-                     .prompt_length = arena_array(arena, int32_t, samples),
-                     .ids = arena_array(arena, int32_t, tokens),
-                     .generation_logprobs = arena_array(arena, float, tokens),
-                     .finish = arena_array(arena, FinishReason, samples),
-                     .stopped_by = arena_array(arena, int32_t, samples)};
+    samples_open(out, samples, tokens, arena);
     Arena scratch = {0};
     Request **sorted = sorted_requests(e, &scratch);
     for (int64_t i = 0; i < e->request_count; i++)

@@ -54,17 +54,6 @@ static int by_prompt(const void *a, const void *b) {
     return (x->b > y->b) - (x->b < y->b); // of one rank
 }
 
-static void open_columns(Samples *all, int64_t count, int64_t tokens, Arena *arena) {
-    *all = (Samples){.prompt = arena_array(arena, int32_t, count),
-                     .question = arena_array(arena, int32_t, count),
-                     .offset = arena_array(arena, int64_t, count + 1),
-                     .prompt_length = arena_array(arena, int32_t, count),
-                     .ids = arena_array(arena, int32_t, tokens),
-                     .generation_logprobs = arena_array(arena, float, tokens),
-                     .finish = arena_array(arena, FinishReason, count),
-                     .stopped_by = arena_array(arena, int32_t, count)};
-}
-
 static void unpack(Samples *all, const Parcel *from, const Place *place) {
     int64_t at = all->count++, token = all->offset[at], length = from->length[place->b];
     all->prompt[at] = from->prompt[place->b];
@@ -88,7 +77,7 @@ static void merge(Samples *all, const Parcel *parcels, int ranks, Arena *arena) 
             places[at++] = (Place){parcels[rank].prompt[b], rank, b, token};
     }
     if (count) qsort(places, (size_t)count, sizeof *places, by_prompt);
-    open_columns(all, count, tokens, arena);
+    samples_open(all, count, tokens, arena);
     for (int64_t i = 0; i < count; i++) unpack(all, &parcels[places[i].rank], &places[i]);
     arena_close(&scratch);
 }

@@ -8,6 +8,17 @@ const char *samples_finish_name(FinishReason reason) {
     return names[reason];
 }
 
+void samples_open(Samples *out, int64_t count, int64_t tokens, Arena *arena) {
+    *out = (Samples){.prompt = arena_array(arena, int32_t, count),
+                     .question = arena_array(arena, int32_t, count),
+                     .offset = arena_array(arena, int64_t, count + 1),
+                     .prompt_length = arena_array(arena, int32_t, count),
+                     .ids = arena_array(arena, int32_t, tokens),
+                     .generation_logprobs = arena_array(arena, float, tokens),
+                     .finish = arena_array(arena, FinishReason, count),
+                     .stopped_by = arena_array(arena, int32_t, count)};
+}
+
 void samples_weigh_reward(Samples *samples, const double *weights) {
     for (int64_t b = 0; b < samples->count; b++) {
         double sum = 0;

@@ -38,6 +38,9 @@ typedef struct Samples {
     float *advantage;                                  // [tokens]
 } Samples;
 
+// Room for count samples of so many tokens in all: the columns that the rollout fills, zeros. out->count stays 0.
+void samples_open(Samples *out, int64_t count, int64_t tokens, Arena *arena);
+
 // The reward of every valid sample becomes Σ weights[c] · component[c], in double; one weight for each component.
 void samples_weigh_reward(Samples *samples, const double *weights);
 
