@@ -1,6 +1,4 @@
 // What fsdp_output_dtype changes: where the first bit differs, and what it costs in memory, to the byte.
-#include "base/file.h"
-#include "model/random_model.h"
 #include "support/family.h"
 #include "support/walk_run.h"
 #include "train/update.h"
@@ -10,7 +8,6 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -18,39 +15,28 @@
 // bytes, as the ledger counts.
 enum { SEQUENCES = 5, LONGEST = 48, LAYERS = 3, VOCABULARY = 1031, HIDDEN = 48, FFN = 80 };
 
-static char folder[FAMILY_COUNT][64];
+static char folder[FAMILY_COUNT][FAMILY_PATH];
 
 static int setup_models(void **state) {
     (void)state;
-    Error error = {0};
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        Architecture kind = {.vocab_size = VOCABULARY,
-                             .hidden_size = HIDDEN,
-                             .intermediate_size = FFN,
-                             .layer_count = LAYERS,
-                             .query_heads = 6,
-                             .kv_heads = 2,
-                             .head_dim = 8,
-                             .max_positions = 128,
-                             .rms_norm_eps = 1e-5f,
-                             .tied_head = i != MODEL_QWEN2,
-                             .bos_id = -1,
-                             .eos_ids = {2},
-                             .eos_count = 1};
-        family_apply(&kind, (ModelFamily)i);
-        snprintf(folder[i], sizeof folder[i], "/tmp/whet-output-dtype-%d-%d", (int)getpid(), i);
-        if (!file_make_folders(folder[i], &error) || !random_model_write(folder[i], &kind, 7, 0.15, &error)) {
-            print_error("%s\n", error.text);
-            return -1;
-        }
-    }
-    return 0;
+    const Architecture sizes = {.vocab_size = VOCABULARY,
+                                .hidden_size = HIDDEN,
+                                .intermediate_size = FFN,
+                                .layer_count = LAYERS,
+                                .query_heads = 6,
+                                .kv_heads = 2,
+                                .head_dim = 8,
+                                .max_positions = 128,
+                                .rms_norm_eps = 1e-5f,
+                                .bos_id = -1,
+                                .eos_ids = {2},
+                                .eos_count = 1};
+    return family_write_models(folder, "output-dtype", &sizes);
 }
 
 static int remove_models(void **state) {
     (void)state;
-    Error error;
-    for (int i = 0; i < FAMILY_COUNT; i++) file_remove_tree(folder[i], &error);
+    family_remove_models(folder);
     return 0;
 }
 

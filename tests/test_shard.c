@@ -1,10 +1,9 @@
 // Shards on many ranks: loss, gradient norm and weights after two optimizer steps are those of one rank, bit by bit, and the bytes
 // on the wire are those of the theory. Every rank trains alone too, to compare.
 // ranks: 1 2 3 4
-#include "base/file.h"
 #include "comm/mesh.h"
-#include "model/random_model.h"
 #include "support/family.h"
+#include "support/toy_batch.h"
 #include "train/update.h"
 
 #include <setjmp.h>
@@ -12,81 +11,45 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-enum { SEQUENCES = 11, LONGEST = 40, V = 1300, D = 48, PIECE = 512 };
+enum { SEQUENCES = 11, V = 1300, D = 48, PIECE = 512 };
 
 static Comm world;
-static char folder[FAMILY_COUNT][64];
+static char folder[FAMILY_COUNT][FAMILY_PATH];
 
 static int setup_models(void **state) {
     (void)state;
-    Error error = {0};
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        Architecture kind = {.vocab_size = V,
-                             .hidden_size = D,
-                             .intermediate_size = 80,
-                             .layer_count = 2,
-                             .query_heads = 4,
-                             .kv_heads = 2,
-                             .head_dim = 12,
-                             .max_positions = 128,
-                             .rms_norm_eps = 1e-5f,
-                             .tied_head = i != MODEL_QWEN2,
-                             .bos_id = -1,
-                             .eos_ids = {2},
-                             .eos_count = 1};
-        family_apply(&kind, (ModelFamily)i);
-        snprintf(folder[i], sizeof folder[i], "/tmp/whet-shard-%d-%d", (int)getpid(), i);
-        if (!file_make_folders(folder[i], &error) || !random_model_write(folder[i], &kind, 7, 0.15, &error)) {
-            print_error("%s\n", error.text);
-            return -1;
-        }
-    }
-    return 0;
+    const Architecture sizes = {.vocab_size = V,
+                                .hidden_size = D,
+                                .intermediate_size = 80,
+                                .layer_count = 2,
+                                .query_heads = 4,
+                                .kv_heads = 2,
+                                .head_dim = 12,
+                                .max_positions = 128,
+                                .rms_norm_eps = 1e-5f,
+                                .bos_id = -1,
+                                .eos_ids = {2},
+                                .eos_count = 1};
+    return family_write_models(folder, "shard", &sizes);
 }
 
 static int remove_models(void **state) {
     (void)state;
-    Error error;
-    for (int i = 0; i < FAMILY_COUNT; i++) file_remove_tree(folder[i], &error);
+    family_remove_models(folder);
     return 0;
 }
 
-typedef struct Data {
-    int64_t offset[SEQUENCES + 1];
-    int32_t ids[SEQUENCES * LONGEST];
-    float mask[SEQUENCES * LONGEST], sample_mask[SEQUENCES], generation[SEQUENCES * LONGEST],
-        reference[SEQUENCES * LONGEST], advantage[SEQUENCES * LONGEST], reward[SEQUENCES];
-} Data;
-
-static TrainBatch make_data(Data *data) {
-    *data = (Data){0};
-    for (int b = 0; b < SEQUENCES; b++) {
-        int length = 5 + 31 * b % 36;
-        data->offset[b + 1] = data->offset[b] + length;
-        data->sample_mask[b] = b != 3;
-        data->reward[b] = (float)(b % 2);
-        for (int t = 0; t < length; t++) {
-            int64_t at = data->offset[b] + t;
+static TrainBatch make_data(ToyBatch *data) {
+    TrainBatch batch = toy_batch(data, (ToyBatchShape){SEQUENCES, 5, 36, 3, -7});
+    for (int b = 0; b < SEQUENCES; b++)
+        for (int64_t at = data->offset[b]; at < data->offset[b + 1]; at++) {
+            int64_t t = at - data->offset[b];
             data->ids[at] = (int32_t)(t % 3 ? (at * 377 + b * 11) % V : b); // some in all pieces, some again and again
-            data->mask[at] = t >= 3 && b != 3;
-            data->generation[at] = -7 - 0.01f * (float)(at % 13);
-            data->reference[at] = -7.1f - 0.02f * (float)(at % 7);
-            data->advantage[at] = (float)(b % 3) - 0.9f;
         }
-    }
-    return (TrainBatch){.count = SEQUENCES,
-                        .offset = data->offset,
-                        .ids = data->ids,
-                        .mask = data->mask,
-                        .sample_mask = data->sample_mask,
-                        .generation = data->generation,
-                        .reference = data->reference,
-                        .advantage = data->advantage,
-                        .reward = data->reward};
+    return batch;
 }
 
 typedef struct Variant {
@@ -146,7 +109,7 @@ static void train(Trained *trained, Variant variant, Comm *comm, Comm *tensor) {
                             .max_positions = 128,
                             .tensor = tensor});
     if (!shard_load(&shards, file, &error)) fail_msg("%s", error.text);
-    Data data;
+    ToyBatch data;
     TrainBatch batch = make_data(&data);
     LossOptions loss = loss_options_default();
     if (variant.loss) variant.loss(&loss);

@@ -6,6 +6,7 @@
 #include "comm/mesh.h"
 #include "model/random_model.h"
 #include "support/family.h"
+#include "support/toy_batch.h"
 #include "train/update.h"
 
 #include <math.h>
@@ -18,7 +19,7 @@
 
 #include <cmocka.h>
 
-enum { SEQUENCES = 5, LONGEST = 40, VOCABULARY = 2700, POSITIONS = 128 };
+enum { SEQUENCES = 5, VOCABULARY = 2700, POSITIONS = 128 };
 static Comm world; // outlives the tests
 
 static Architecture kind_of(ModelFamily family) {
@@ -37,38 +38,12 @@ static Architecture kind_of(ModelFamily family) {
     return architecture;
 }
 
-typedef struct Data {
-    int64_t offset[SEQUENCES + 1];
-    int32_t ids[SEQUENCES * LONGEST];
-    float mask[SEQUENCES * LONGEST], sample_mask[SEQUENCES], generation[SEQUENCES * LONGEST],
-        reference[SEQUENCES * LONGEST], advantage[SEQUENCES * LONGEST], reward[SEQUENCES];
-} Data;
-
-static TrainBatch make_data(Data *data) {
-    *data = (Data){0};
-    for (int b = 0; b < SEQUENCES; b++) {
-        int length = 7 + 31 * b % 33;
-        data->offset[b + 1] = data->offset[b] + length;
-        data->sample_mask[b] = 1;
-        data->reward[b] = (float)(b % 2);
-        for (int t = 0; t < length; t++) {
-            int64_t at = data->offset[b] + t;
+static TrainBatch make_data(ToyBatch *data) {
+    TrainBatch batch = toy_batch(data, (ToyBatchShape){SEQUENCES, 7, 33, -1, -7.5f});
+    for (int b = 0; b < SEQUENCES; b++)
+        for (int64_t at = data->offset[b]; at < data->offset[b + 1]; at++)
             data->ids[at] = (int32_t)((at * 377 + b * 1100) % VOCABULARY);
-            data->mask[at] = t >= 3;
-            data->generation[at] = -7.5f - 0.01f * (float)(at % 13);
-            data->reference[at] = -7.6f - 0.02f * (float)(at % 7);
-            data->advantage[at] = (float)(b % 3) - 0.9f;
-        }
-    }
-    return (TrainBatch){.count = SEQUENCES,
-                        .offset = data->offset,
-                        .ids = data->ids,
-                        .mask = data->mask,
-                        .sample_mask = data->sample_mask,
-                        .generation = data->generation,
-                        .reference = data->reference,
-                        .advantage = data->advantage,
-                        .reward = data->reward};
+    return batch;
 }
 
 typedef struct Variant {
@@ -90,7 +65,7 @@ typedef struct Trained {
 
 static void train(Trained *t, const ModelFile *file, const Architecture *share, Mesh *mesh, Variant variant) {
     Error error;
-    Data data;
+    ToyBatch data;
     TrainBatch batch = make_data(&data);
     LossOptions loss = loss_options_default();
     if (!ops_open(&t->ops, (OpsOptions){.threads = mesh ? 2 : 1}, &error)) fail_msg("%s", error.text);

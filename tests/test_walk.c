@@ -1,9 +1,8 @@
 // Properties of the optimizer step: its sum over micro-batches; head chunks, recomputation, threads and instruction sets change no bit,
 // and the output dtype acts where the contract says.
-#include "base/file.h"
-#include "model/random_model.h"
 #include "support/family.h"
 #include "support/model_setup.h"
+#include "support/toy_batch.h"
 #include "train/update.h"
 
 #include <math.h>
@@ -12,11 +11,10 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-static char folder[FAMILY_COUNT][64];
+static char folder[FAMILY_COUNT][FAMILY_PATH];
 
 static Architecture tiny(ModelFamily family, bool tied) {
     Architecture architecture = {.vocab_size = 131,
@@ -38,60 +36,24 @@ static Architecture tiny(ModelFamily family, bool tied) {
 
 static int setup_models(void **state) {
     (void)state;
-    Error error = {0};
-    for (int i = 0; i < FAMILY_COUNT; i++) {
-        Architecture kind = tiny((ModelFamily)i, i != MODEL_QWEN2);
-        snprintf(folder[i], sizeof folder[i], "/tmp/whet-walk-%d-%d", (int)getpid(), i);
-        if (!file_make_folders(folder[i], &error) || !random_model_write(folder[i], &kind, 7, 0.15, &error)) {
-            print_error("%s\n", error.text);
-            return -1;
-        }
-    }
-    return 0;
+    const Architecture sizes = tiny(MODEL_LLAMA, true);
+    return family_write_models(folder, "walk", &sizes);
 }
 
 static int remove_models(void **state) {
     (void)state;
-    Error error;
-    for (int i = 0; i < FAMILY_COUNT; i++) file_remove_tree(folder[i], &error);
+    family_remove_models(folder);
     return 0;
 }
 
-enum { SEQUENCES = 7, LONGEST = 40 };
+enum { SEQUENCES = 7, LONGEST = TOY_BATCH_LONGEST };
 
-// Sequences of several lengths; the first tokens of each are a prompt without loss.
-typedef struct Data {
-    int64_t offset[SEQUENCES + 1];
-    int32_t ids[SEQUENCES * LONGEST];
-    float mask[SEQUENCES * LONGEST], sample_mask[SEQUENCES], generation[SEQUENCES * LONGEST],
-        reference[SEQUENCES * LONGEST], advantage[SEQUENCES * LONGEST], reward[SEQUENCES];
-} Data;
-
-static TrainBatch make_data(Data *data) {
-    *data = (Data){0};
-    for (int b = 0; b < SEQUENCES; b++) {
-        int length = 5 + 31 * b % 36;
-        data->offset[b + 1] = data->offset[b] + length;
-        data->sample_mask[b] = b != 3;
-        data->reward[b] = (float)(b % 2);
-        for (int t = 0; t < length; t++) {
-            int64_t at = data->offset[b] + t;
+static TrainBatch make_data(ToyBatch *data) {
+    TrainBatch batch = toy_batch(data, (ToyBatchShape){SEQUENCES, 5, 36, 3, -4.5f});
+    for (int b = 0; b < SEQUENCES; b++)
+        for (int64_t at = data->offset[b]; at < data->offset[b + 1]; at++)
             data->ids[at] = (int32_t)((at * 37 + b * 11) % 131);
-            data->mask[at] = t >= 3 && b != 3;
-            data->generation[at] = -4.5f - 0.01f * (float)(at % 13);
-            data->reference[at] = -4.6f - 0.02f * (float)(at % 7);
-            data->advantage[at] = (float)(b % 3) - 0.9f;
-        }
-    }
-    return (TrainBatch){.count = SEQUENCES,
-                        .offset = data->offset,
-                        .ids = data->ids,
-                        .mask = data->mask,
-                        .sample_mask = data->sample_mask,
-                        .generation = data->generation,
-                        .reference = data->reference,
-                        .advantage = data->advantage,
-                        .reward = data->reward};
+    return batch;
 }
 
 typedef struct Variant {
@@ -117,7 +79,7 @@ static UpdateResult train(int model, Variant variant, StrBuf *weights) {
     if (!model_setup_open(&setup, folder[model], variant.policy, variant.ops, 8, 128, &error))
         fail_msg("%s", error.text);
     setup.walk.options.activation_checkpointing = variant.checkpointing;
-    Data data;
+    ToyBatch data;
     TrainBatch batch = make_data(&data);
     LossOptions loss = loss_options_default();
     if (variant.loss) variant.loss(&loss);
@@ -160,7 +122,7 @@ enum { POLICIES = sizeof policies / sizeof *policies };
 
 // The gradients of a batch, in the shards' order, appended to *gradients: of the whole, or of the micro-batches of `size`.
 static void gradients_of(ModelSetup *setup, int64_t size, StrBuf *gradients, bool each_alone) {
-    Data data;
+    ToyBatch data;
     TrainBatch all = make_data(&data);
     LossCounts counts = batch_counts(&all);
     Walk *walk = &setup->walk;
@@ -351,7 +313,7 @@ static void sequences_keep_no_logits(void **state) {
         Error error = {0};
         ModelSetup setup;
         if (!model_setup_open(&setup, folder[0], policies[0], plain.ops, 8, 128, &error)) fail_msg("%s", error.text);
-        Data data;
+        ToyBatch data;
         TrainBatch batch = make_data(&data);
         LossOptions loss = loss_options_default();
         if (i) gspo(&loss);
@@ -377,7 +339,7 @@ static void recomputation_saves_memory(void **state) {
         ModelSetup setup;
         if (!model_setup_open(&setup, folder[0], policies[0], plain.ops, 8, 128, &error)) fail_msg("%s", error.text);
         setup.walk.options.activation_checkpointing = order[i];
-        Data data;
+        ToyBatch data;
         TrainBatch batch = make_data(&data);
         LossOptions loss = loss_options_default();
         UpdateOptions options = {.batching = {.micro_batch_size = SEQUENCES},
@@ -451,7 +413,7 @@ static void lost_gradients_are_counted(void **state) {
     Error error = {0};
     ModelSetup setup;
     if (!model_setup_open(&setup, folder[0], policies[5], plain.ops, 8, 128, &error)) fail_msg("%s", error.text);
-    Data data;
+    ToyBatch data;
     TrainBatch batch = make_data(&data);
     for (int64_t t = 0; t < data.offset[SEQUENCES]; t++) data.advantage[t] *= 1e9f;
     LossOptions loss = loss_options_default();
@@ -479,7 +441,7 @@ static void lost_gradients_of_the_head_are_counted(void **state) {
     ModelSetup setup;
     Arena arena = {0};
     if (!model_setup_open(&setup, folder[0], policies[2], plain.ops, 8, 128, &error)) fail_msg("%s", error.text);
-    Data data;
+    ToyBatch data;
     TrainBatch batch = make_data(&data);
     MicroBatch micro = batch_micro(&batch, 0, 1, &arena);
     Walk *walk = &setup.walk;
@@ -516,7 +478,7 @@ static void lost_outputs_name_their_unit(void **state) {
         Tensor down = shard_view(weight, parameters_find(setup.parameters, 1, PARAMETER_DOWN));
         for (int64_t i = 0; i < down.size[1]; i++) ((float *)down.data)[5 * down.size[1] + i] = 30000; // of column 5
         resident_load_unit(&setup.resident, 1, weight);
-        Data data;
+        ToyBatch data;
         TrainBatch batch = make_data(&data);
         MicroBatch micro = batch_micro(&batch, 0, 1, &arena);
         walk_begin(&setup.walk, data.ids, data.offset[SEQUENCES]);
@@ -557,7 +519,7 @@ static void small_gradients_survive_float16(void **state) {
         Error error = {0};
         ModelSetup setup;
         if (!model_setup_open(&setup, folder[0], narrow[i], plain.ops, 8, 128, &error)) fail_msg("%s", error.text);
-        Data data;
+        ToyBatch data;
         TrainBatch batch = make_data(&data);
         for (int64_t t = 0; t < data.offset[SEQUENCES]; t++) data.advantage[t] *= 1e-4f;
         LossOptions loss = loss_options_default();

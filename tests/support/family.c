@@ -1,5 +1,11 @@
 #include "support/family.h"
 
+#include "base/file.h"
+#include "model/random_model.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
 void family_apply(Architecture *a, ModelFamily family) {
     a->family = family;
     a->qkv_bias = family == MODEL_QWEN2;
@@ -23,4 +29,24 @@ void family_apply(Architecture *a, ModelFamily family) {
         a->rope.beta_fast = 8;
         a->rope.beta_slow = 1;
     }
+}
+
+int family_write_models(char folder[FAMILY_COUNT][FAMILY_PATH], const char *name, const Architecture *sizes) {
+    Error error = {0};
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        Architecture kind = *sizes;
+        kind.tied_head = i != MODEL_QWEN2;
+        family_apply(&kind, (ModelFamily)i);
+        snprintf(folder[i], FAMILY_PATH, "/tmp/whet-%s-%d-%d", name, (int)getpid(), i);
+        if (!file_make_folders(folder[i], &error) || !random_model_write(folder[i], &kind, 7, 0.15, &error)) {
+            fprintf(stderr, "%s\n", error.text);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+void family_remove_models(char folder[FAMILY_COUNT][FAMILY_PATH]) {
+    Error error;
+    for (int i = 0; i < FAMILY_COUNT; i++) file_remove_tree(folder[i], &error);
 }
