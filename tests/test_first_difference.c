@@ -1,22 +1,17 @@
 // Where two runs part: the tensor that is named is the one that it must be by docs/numbers.md.
 #include "base/file.h"
 #include "base/jsonio.h"
-#include "base/log.h"
 #include "run/first_difference.h"
-#include "support/toy_model.h"
+#include "support/run_setup.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-static Arena arena;
-static Error error;
-static char folder[64];
 static const char *const names[] = {"one", "other"};
 
 static const char recipe[] =
@@ -32,41 +27,26 @@ static const char recipe[] =
     "  train: {dataset_name: arithmetic, left: [0, 9], right: [0, 9], split_validation_size: 5}\n"
     "  default: {env_name: last_integer}\n";
 
-static const char *path(const char *name) {
-    return arena_format(&arena, "%s/%s", folder, name);
-}
-
 static int setup(void **state) {
     (void)state;
-    log_set_level(LOG_QUIET);
-    snprintf(folder, sizeof folder, "/tmp/whet-first-difference-%d", (int)getpid());
-    return toy_model_write(path("model"), MODEL_LLAMA, 1, &error) &&
-                   file_write(path("recipe.yaml"), recipe, strlen(recipe), &error)
-               ? 0
-               : -1;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    file_remove_tree(folder, &error);
-    arena_close(&arena);
-    return 0;
+    return run_setup_open("first-difference", recipe);
 }
 
 static Settings *settings(const char *override, int number) {
-    char *all[] = {arena_format(&arena, "policy.model_name=%s", path("model")),
-                   arena_format(&arena, "logger.log_dir=%s/%d", folder, number), arena_string(&arena, override)};
+    char *all[] = {arena_format(&run_arena, "policy.model_name=%s", run_path("model")),
+                   arena_format(&run_arena, "logger.log_dir=%s", run_path(arena_format(&run_arena, "%d", number))),
+                   arena_string(&run_arena, override)};
     Settings *s;
-    if (!settings_load(&s, &arena, path("recipe.yaml"), 3, all, &error)) fail_msg("%s", error.text);
+    if (!settings_load(&s, &run_arena, run_path("recipe.yaml"), 3, all, &run_error)) fail_msg("%s", run_error.text);
     return s;
 }
 
 static FirstDifference between(const char *one, const char *other, int64_t steps) {
     FirstDifference d;
     int stop = 0;
-    if (!first_difference_find(&d, settings(one, 1), settings(other, 2), steps, &stop, &error))
-        fail_msg("%s", error.text);
-    assert_false(file_exists(path("1/val_data_step0.jsonl"))); // nothing but the steps
+    if (!first_difference_find(&d, settings(one, 1), settings(other, 2), steps, &stop, &run_error))
+        fail_msg("%s", run_error.text);
+    assert_false(file_exists(run_path("1/val_data_step0.jsonl"))); // nothing but the steps
     return d;
 }
 
@@ -170,5 +150,5 @@ int main(void) {
         cmocka_unit_test(test_what_changes_no_bit),
         cmocka_unit_test(test_what_is_told),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, run_setup_close);
 }

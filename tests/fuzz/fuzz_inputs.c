@@ -1,6 +1,6 @@
 // Fuzz target: JSONL files of prompts, chats and ids, as `whet generate --prompts` and `whet score` read them.
-#include "base/file.h"
 #include "fuzz/fuzz_files.h"
+#include "fuzz/fuzz_model.h"
 #include "run/inputs.h"
 
 int LLVMFuzzerInitialize(int *count, char ***words);
@@ -9,22 +9,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static const Architecture architecture = {.vocab_size = 49152, .max_positions = 2048};
 static LoadedModel model = {.path = "x", .architecture = &architecture};
 
-static bool open_model(Error *error) {
-    Arena arena = {0};
-    char *text;
-    size_t size;
-    bool good = tokenizer_open_folder(&model.tokenizer, "tests/data/text/tokenizers/smollm2", error) &&
-                file_read(&text, &size, &arena, "tests/data/text/chat/templates/smollm2.jinja", error) &&
-                chat_open(&model.chat, text, size, "smollm2.jinja", error);
-    arena_close(&arena);
-    return good;
-}
-
 // Before the first input, whose time is counted.
 int LLVMFuzzerInitialize(int *count, char ***words) {
-    Error error = {{0}};
     (void)count, (void)words;
-    if (!open_model(&error)) error_abort(__FILE__, __LINE__, "open_model", "%s", error.text);
+    fuzz_model_text_side(&model);
     return 0;
 }
 

@@ -1,5 +1,7 @@
 #include "fuzz/fuzz_model.h"
 
+#include "base/file.h"
+
 #include "fuzz/fuzz_files.h"
 
 #include <string.h>
@@ -44,4 +46,16 @@ void fuzz_model_walk(const char *path) {
         fuzz_files_refused(&error);
     }
     loaded_model_close(&model);
+}
+
+void fuzz_model_text_side(LoadedModel *model) {
+    Error error = {{0}};
+    Arena arena = {0};
+    char *text;
+    size_t size;
+    bool good = tokenizer_open_folder(&model->tokenizer, "tests/data/text/tokenizers/smollm2", &error) &&
+                file_read(&text, &size, &arena, "tests/data/text/chat/templates/smollm2.jinja", &error) &&
+                chat_open(&model->chat, text, size, "smollm2.jinja", &error);
+    CHECK(good, "%s", error.text);
+    arena_close(&arena);
 }
