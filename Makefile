@@ -135,8 +135,10 @@ $(BENCHES): %: %.o $(HELPERS) $(BUILD)/libwhet.a
 	$(CC) $(SANITIZE_FLAGS) -pthread -o $@ $^ $(TEST_LIBS) $(PACKAGE_LIBS) -lm
 
 # Fuzzing: every tests/fuzz/fuzz_*.c that has an LLVMFuzzerTestOneInput runs SECONDS long under the address and
-# undefined-behaviour sanitizers (clang's libFuzzer). ONLY=tokenizer fuzzes a part; corpora stay in build-fuzz/corpus.
+# undefined-behaviour sanitizers (clang's libFuzzer). ONLY=tokenizer fuzzes a part; corpora stay in build-fuzz/corpus; with a SEED and none of them a
+# run repeats the same inputs.
 SECONDS = 60
+SEED = 0
 FUZZ_CC = clang
 FUZZ_BUILD = build-fuzz
 FUZZ_TARGETS := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(shell grep -l LLVMFuzzerTestOneInput tests/fuzz/*.c))
@@ -147,7 +149,7 @@ $(BUILD)/ops/kernels_%.o: override SANITIZE_FLAGS = # no reader calls them, and 
 endif
 fuzz:
 	$(MAKE) --no-print-directory CC="$(FUZZ_CC)" BUILD=$(FUZZ_BUILD) SANITIZE=fuzzer-no-link,address,undefined CFLAGS='-O1 -g' fuzz-targets
-	@BUILD=$(FUZZ_BUILD) FUZZ_SECONDS=$(SECONDS) sh tests/fuzz/run.sh
+	@BUILD=$(FUZZ_BUILD) FUZZ_SECONDS=$(SECONDS) FUZZ_SEED=$(SEED) sh tests/fuzz/run.sh
 fuzz-targets: $(FUZZ_TARGETS) $(BUILD)/fuzz/fuzz_seeds
 $(FUZZ_TARGETS): $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(FUZZ_SUPPORT) $(BUILD)/libwhet.a
 	@mkdir -p $(@D)

@@ -211,6 +211,11 @@ static void test_numbers(void **state) {
         "[2.0, 1e-07, 1e+16, 1000000000000000.0, 0.1, 5e-324, 1.7976931348623157e+308, -0.0, 5.684341886080802e-14]");
     expect("{{ -7 // 2 }} {{ -7 % 3 }} {{ 7.5 // -2 }} {{ 7.5 % -2 }} {{ 2 ** -1 }} {{ 2 ** 100 }}", "{}",
            "-4 2 -4.0 -0.5 0.5 1267650600228229401496703205376");
+    // At the edges of what an integer holds; the expected values are Python's.
+    expect("{{ -15 | round(-1) }} {{ 25 | round(-1) }} {{ (2 ** 126 - 1 + 2 ** 126) | round(-37) }} "
+           "{{ (1 - 2 ** 126 - 2 ** 126) | round(-37) }} {{ 123 | round(-(2 ** 63)) }} {{ 123 | round(-(2 ** 64)) }}",
+           "{}", "-20 20 170000000000000000000000000000000000000 -170000000000000000000000000000000000000 0 0");
+    expect("{{ range(2 ** 63 - 10, 2 ** 63 - 1, 5)[::2] | list }}", "{}", "[9223372036854775798]");
 }
 
 static void test_scopes(void **state) {
@@ -273,6 +278,9 @@ static void test_hostile_templates(void **state) {
     expect_fault("{{ 'ab' * 10 ** 12 }}", "LimitError", 1);
     expect_fault("{{ [1] * 10 ** 12 }}", "LimitError", 1);
     expect_fault("{{ 2 ** 1000000000 }}", "LimitError", 1);
+    expect_fault("{{ range(2 ** 63 - 2, 2 ** 63 - 1, 5)[:] }}", "LimitError", 1);
+    expect_fault("{{ range(9)[:: 2 ** 62][:: 2 ** 62] }}", "LimitError", 1);
+    expect_fault("{{ (2 ** 126 - 1 + 2 ** 126) | round(-38) }}", "LimitError", 1);
     expect_fault("{{ 'x'.center(10 ** 15) }}", "LimitError", 1);
     expect_fault("{{ '%99999999999d' % 1 }}", "LimitError", 1);
     expect_fault("{{ '{:99999999999}'.format(1) }}", "LimitError", 1);

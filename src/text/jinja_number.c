@@ -381,28 +381,27 @@ bool jinja_number_truncate(JinjaRun *run, JinjaValue number, JinjaValue *result)
     return true;
 }
 
-// To a multiple of 10^places, half to even.
-static bool round_integer(JinjaRun *run, JinjaInteger integer, int64_t places, JinjaValue *result) {
-    JinjaInteger unit = 1;
-    for (int64_t i = 0; i < places; i++) {
-        if (i >= 37) {
-            *result = jinja_value_int(0);
-            return true;
-        }
-        unit *= 10;
+// To a multiple of 10^-digits, digits < 0, half to even.
+static bool round_integer(JinjaRun *run, JinjaInteger integer, int64_t digits, JinjaValue *result) {
+    if (digits < -38) { // half of 10^39 is more than any
+        *result = jinja_value_int(0);
+        return true;
     }
-    JinjaInteger rest = integer % unit, base = integer - rest;
-    if (rest < 0) rest += unit, base -= unit;
-    if (rest * 2 > unit || (rest * 2 == unit && (base / unit) % 2)) base += unit;
-    *result = jinja_value_int(base);
-    return jinja_run_good(run);
+    unsigned __int128 unit = 1, size = integer < 0 ? -(unsigned __int128)integer : (unsigned __int128)integer;
+    for (; digits < 0; digits++) unit *= 10;
+    unsigned __int128 rest = size % unit;
+    size -= rest;
+    if (rest > unit - rest || (rest == unit - rest && size / unit % 2)) size += unit;
+    if (size >> 127) return too_long(run);
+    *result = jinja_value_int(integer < 0 ? -(JinjaInteger)size : (JinjaInteger)size);
+    return true;
 }
 
 bool jinja_number_round(JinjaRun *run, JinjaValue number, int64_t digits, JinjaValue *result) {
     if (number.kind == JINJA_BOOL) number = jinja_value_int(number.truth);
     *result = number;
     if (number.kind == JINJA_BIG) return digits >= 0 || too_long(run);
-    if (number.kind == JINJA_INT) return digits >= 0 || round_integer(run, number.integer, -digits, result);
+    if (number.kind == JINJA_INT) return digits >= 0 || round_integer(run, number.integer, digits, result);
     if (!isfinite(number.real) || digits > 340) return true;
     if (digits < -310) {
         *result = jinja_value_real(copysign(0, number.real));

@@ -145,6 +145,16 @@ static bool slice_string(JinjaRun *run, JinjaValue a, int64_t start, int64_t ste
     return true;
 }
 
+static bool slice_range(JinjaRun *run, const JinjaRange *range, JinjaInteger from, JinjaInteger to, JinjaInteger step,
+                        JinjaValue *value) {
+    JinjaInteger sliced[] = {range->start + from * range->step, range->start + to * range->step, range->step * step};
+    for (int i = 0; i < 3; i++)
+        if (sliced[i] < INT64_MIN || sliced[i] > INT64_MAX)
+            return jinja_run_fault(run, "LimitError", "slice of a range that needs more than 64 bits");
+    *value = jinja_value_range(run, (int64_t)sliced[0], (int64_t)sliced[1], (int64_t)sliced[2]);
+    return true;
+}
+
 bool jinja_operate_slice(JinjaRun *run, JinjaValue a, JinjaValue start, JinjaValue stop, JinjaValue step,
                          JinjaValue *value) {
     if (a.kind == JINJA_UNDEFINED) return jinja_value_fail(run, a);
@@ -165,12 +175,7 @@ bool jinja_operate_slice(JinjaRun *run, JinjaValue a, JinjaValue start, JinjaVal
     int64_t distance = by > 0 ? to - from : from - to, size = by > 0 ? by : -by;
     int64_t count = distance <= 0 ? 0 : (distance + size - 1) / size;
     if (a.kind == JINJA_STRING) return slice_string(run, a, from, by, count, value);
-    if (a.kind == JINJA_RANGE) {
-        int64_t first = a.range->start, each = a.range->step;
-        if (__builtin_mul_overflow(each, stride, &stride)) stride = each * by;
-        *value = jinja_value_range(run, first + from * each, first + to * each, stride);
-        return true;
-    }
+    if (a.kind == JINJA_RANGE) return slice_range(run, a.range, from, to, stride, value);
     *value = jinja_value_list(run, a.kind);
     if (!jinja_run_step(run, (size_t)count / 8)) return false;
     for (int64_t i = 0; i < count; i++) jinja_value_push(run, *value, a.list->items[from + i * by]);

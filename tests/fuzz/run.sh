@@ -1,9 +1,10 @@
 #!/bin/sh
 # Runs every fuzz target for FUZZ_SECONDS each, JOBS at a time (2), and prints for each its runs, coverage and seconds. Any finding
 # (crash, sanitizer report, leak, more than 5 s or 1 GiB for one input) fails; the input that shows it is kept in
-# $BUILD/findings and the report is printed. ONLY=pattern runs those whose name contains it.
+# $BUILD/findings and the report is printed. ONLY=pattern runs those whose name contains it. FUZZ_SEED (0: another each time) and
+# an empty corpus repeat the same inputs.
 set -u
-build=${BUILD:-build-fuzz} seconds=${FUZZ_SECONDS:-60} jobs=${JOBS:-2} only=${ONLY:-}
+build=${BUILD:-build-fuzz} seconds=${FUZZ_SECONDS:-60} jobs=${JOBS:-2} only=${ONLY:-} seed=${FUZZ_SEED:-0}
 
 run_one() { # run_one TARGET: one line to standard output, its report in $build/logs
     name=$1
@@ -21,7 +22,7 @@ run_one() { # run_one TARGET: one line to standard output, its report in $build/
     mkdir -p "$build/corpus/$name" "$build/seeds/$name"
     begun=$(date +%s) left=$seconds runs=0
     while :; do
-        "$build/fuzz/fuzz_$name" -max_total_time="$left" -timeout=5 -rss_limit_mb=1024 -malloc_limit_mb=256 \
+        "$build/fuzz/fuzz_$name" -seed="$seed" -max_total_time="$left" -timeout=5 -rss_limit_mb=1024 -malloc_limit_mb=256 \
             -max_len="$longest" -dict="tests/fuzz/$dictionary.dict" -print_final_stats=1 -verbosity=1 \
             -artifact_prefix="$build/findings/$name-" "$build/corpus/$name" "$build/seeds/$name" >"$log" 2>&1
         status=$?
@@ -51,5 +52,5 @@ targets=$(for target in "$build"/fuzz/fuzz_*; do
     case "$name" in seeds | *.*) ;; *"$only"*) echo "$name" ;; esac
 done)
 [ -n "$targets" ] || { echo "no fuzz target is named like \"$only\""; exit 1; }
-export BUILD="$build" FUZZ_SECONDS="$seconds"
+export BUILD="$build" FUZZ_SECONDS="$seconds" FUZZ_SEED="$seed"
 echo "$targets" | xargs -n 1 -P "$jobs" sh "$0" --one
