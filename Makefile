@@ -135,8 +135,8 @@ $(BENCHES): %: %.o $(HELPERS) $(BUILD)/libwhet.a
 	$(CC) $(SANITIZE_FLAGS) -pthread -o $@ $^ $(TEST_LIBS) $(PACKAGE_LIBS) -lm
 
 # Fuzzing: every tests/fuzz/fuzz_*.c that has an LLVMFuzzerTestOneInput runs SECONDS long under the address and
-# undefined-behaviour sanitizers (clang's libFuzzer). ONLY=tokenizer fuzzes a part; corpora stay in build-fuzz/corpus; with a SEED and none of them a
-# run repeats the same inputs.
+# undefined-behaviour sanitizers (clang's libFuzzer). ONLY=tokenizer fuzzes a part; corpora stay in build-fuzz/corpus; with a SEED and none of
+# them a run repeats the same inputs.
 SECONDS = 60
 SEED = 0
 FUZZ_CC = clang

@@ -215,7 +215,9 @@ static void test_numbers(void **state) {
     expect("{{ -15 | round(-1) }} {{ 25 | round(-1) }} {{ (2 ** 126 - 1 + 2 ** 126) | round(-37) }} "
            "{{ (1 - 2 ** 126 - 2 ** 126) | round(-37) }} {{ 123 | round(-(2 ** 63)) }} {{ 123 | round(-(2 ** 64)) }}",
            "{}", "-20 20 170000000000000000000000000000000000000 -170000000000000000000000000000000000000 0 0");
-    expect("{{ range(2 ** 63 - 10, 2 ** 63 - 1, 5)[::2] | list }}", "{}", "[9223372036854775798]");
+    expect("{% set r = range(2 ** 63 - 10, 2 ** 63 - 1, 5)[::2] %}{{ r }} {{ r | list }} {{ r[::-1] }}", "{}",
+           "range(9223372036854775798, 9223372036854775808, 10) [9223372036854775798] "
+           "range(9223372036854775798, 9223372036854775788, -10)");
 }
 
 static void test_scopes(void **state) {
@@ -278,7 +280,6 @@ static void test_hostile_templates(void **state) {
     expect_fault("{{ 'ab' * 10 ** 12 }}", "LimitError", 1);
     expect_fault("{{ [1] * 10 ** 12 }}", "LimitError", 1);
     expect_fault("{{ 2 ** 1000000000 }}", "LimitError", 1);
-    expect_fault("{{ range(2 ** 63 - 2, 2 ** 63 - 1, 5)[:] }}", "LimitError", 1);
     expect_fault("{{ range(9)[:: 2 ** 62][:: 2 ** 62] }}", "LimitError", 1);
     expect_fault("{{ (2 ** 126 - 1 + 2 ** 126) | round(-38) }}", "LimitError", 1);
     expect_fault("{{ 'x'.center(10 ** 15) }}", "LimitError", 1);

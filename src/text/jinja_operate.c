@@ -147,11 +147,12 @@ static bool slice_string(JinjaRun *run, JinjaValue a, int64_t start, int64_t ste
 
 static bool slice_range(JinjaRun *run, const JinjaRange *range, JinjaInteger from, JinjaInteger to, JinjaInteger step,
                         JinjaValue *value) {
-    JinjaInteger sliced[] = {range->start + from * range->step, range->start + to * range->step, range->step * step};
-    for (int i = 0; i < 3; i++)
-        if (sliced[i] < INT64_MIN || sliced[i] > INT64_MAX)
-            return jinja_run_fault(run, "LimitError", "slice of a range that needs more than 64 bits");
-    *value = jinja_value_range(run, (int64_t)sliced[0], (int64_t)sliced[1], (int64_t)sliced[2]);
+    JinjaInteger sliced[] = {range->start + from * range->step, range->start + to * range->step, 0};
+    const JinjaInteger most = (JinjaInteger)1 << 100;
+    bool fits = !__builtin_mul_overflow(range->step, step, &sliced[2]);
+    for (int i = 0; i < 3; i++) fits = fits && sliced[i] > -most && sliced[i] < most;
+    if (!fits) return jinja_run_fault(run, "LimitError", "slice of a range that needs integers of over 100 bits");
+    *value = jinja_value_range(run, sliced[0], sliced[1], sliced[2]);
     return true;
 }
 

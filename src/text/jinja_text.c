@@ -133,13 +133,15 @@ static void repr_view(JinjaRun *run, JinjaBuffer *buffer, JinjaValue view) {
 }
 
 static void repr_range(JinjaRun *run, JinjaBuffer *buffer, const JinjaRange *range) {
-    char text[96];
-    int length = snprintf(text, sizeof text, "range(%lld, %lld", (long long)range->start, (long long)range->stop);
-    if (range->step != 1)
-        snprintf(text + length, sizeof text - (size_t)length, ", %lld)", (long long)range->step);
-    else
-        snprintf(text + length, sizeof text - (size_t)length, ")");
-    jinja_run_puts(run, buffer, text);
+    jinja_run_puts(run, buffer, "range(");
+    jinja_number_put(run, buffer, jinja_value_int(range->start));
+    jinja_run_puts(run, buffer, ", ");
+    jinja_number_put(run, buffer, jinja_value_int(range->stop));
+    if (range->step != 1) {
+        jinja_run_puts(run, buffer, ", ");
+        jinja_number_put(run, buffer, jinja_value_int(range->step));
+    }
+    jinja_run_puts(run, buffer, ")");
 }
 
 static void repr_object(JinjaRun *run, JinjaBuffer *buffer, JinjaValue value) {

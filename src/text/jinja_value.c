@@ -38,7 +38,7 @@ JinjaValue jinja_value_dict(JinjaRun *run) {
     return (JinjaValue){.kind = JINJA_DICT, .dict = jinja_run_new(run, JinjaDict)};
 }
 
-JinjaValue jinja_value_range(JinjaRun *run, int64_t start, int64_t stop, int64_t step) {
+JinjaValue jinja_value_range(JinjaRun *run, JinjaInteger start, JinjaInteger stop, JinjaInteger step) {
     JinjaRange *range = jinja_run_new(run, JinjaRange);
     *range = (JinjaRange){start, stop, step};
     return (JinjaValue){.kind = JINJA_RANGE, .range = range};
@@ -95,7 +95,7 @@ const char *jinja_value_type(JinjaValue value) {
 }
 
 static size_t range_length(const JinjaRange *range) {
-    JinjaInteger distance = (JinjaInteger)range->stop - range->start, step = range->step;
+    JinjaInteger distance = range->stop - range->start, step = range->step;
     if (step < 0) distance = -distance, step = -step;
     return distance <= 0 ? 0 : (size_t)((distance + step - 1) / step);
 }

@@ -40,7 +40,7 @@ typedef struct JinjaUndefined {
 } JinjaUndefined;
 
 typedef struct JinjaRange {
-    int64_t start, stop, step; // step is not 0
+    JinjaInteger start, stop, step; // of under 100 bits; step is not 0
 } JinjaRange;
 
 typedef enum JinjaViewKind { JINJA_KEYS, JINJA_VALUES, JINJA_ITEMS } JinjaViewKind;
@@ -117,7 +117,7 @@ JinjaValue jinja_value_copy(JinjaRun *run, const char *, size_t);               
 JinjaValue jinja_value_list(JinjaRun *run, JinjaKind kind);                      // empty; kind LIST or TUPLE
 JinjaValue jinja_value_pair(JinjaRun *run, JinjaValue first, JinjaValue second); // a tuple
 JinjaValue jinja_value_dict(JinjaRun *run);
-JinjaValue jinja_value_range(JinjaRun *run, int64_t start, int64_t stop, int64_t step);
+JinjaValue jinja_value_range(JinjaRun *run, JinjaInteger start, JinjaInteger stop, JinjaInteger step);
 JinjaValue jinja_value_iterator(JinjaRun *run, JinjaValue source);
 JinjaValue jinja_value_undefined(JinjaRun *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
