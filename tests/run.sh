@@ -1,16 +1,14 @@
 #!/bin/sh
 # Runs every unit test (tests/test_*.c, cmocka), the fixtures kept in tests/data and tests/e2e_*.sh, and closes with one
 # line: "N passed, N failed, N skipped". A program that crashes, hangs, stops early or runs no test counts as failed.
+# Several run at a time: JOBS (one for each processor, at most 4).
 # BUILD=DIR says where the programs are, ONLY=pattern runs those whose name contains it, TIMEOUT=seconds is for each.
 set -u
 build=${BUILD:-build}
 only=${ONLY:-}
 limit=${TIMEOUT:-900}
-passed=0 failed=0 skipped=0
-report=$(mktemp) || exit 1
-trap 'rm -f "$report"' EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
+jobs=${JOBS:-$(getconf _NPROCESSORS_ONLN)}
+[ "$jobs" -le 4 ] || jobs=4
 
 # On a terminal the program stays in its foreground group, so that Ctrl-C reaches it.
 foreground=''
@@ -33,12 +31,12 @@ count_closing() {
     sed -n 's/^counted: \([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p' "$report" | tail -n 1
 }
 
-run() { # run NAME COUNTER COMMAND…: runs the command and adds what it counted
-    name=$1 counter=$2
-    shift 2
-    case "$name" in *"$only"*) ;; *) return ;; esac
-    # shellcheck disable=SC2086 # nothing or one option
-    timeout $foreground -k 10 "$limit" "$@" >"$report" 2>&1 </dev/null
+# Runs one line of the list, NAME|COUNTER|COMMAND…, prints how it went and adds its counts.
+run_one() {
+    name=${1%%|*} rest=${1#*|}
+    counter=${rest%%|*} command=${rest#*|}
+    # shellcheck disable=SC2086 # words
+    timeout $foreground -k 10 "$limit" $command >"$report" 2>&1 </dev/null
     status=$?
     # shellcheck disable=SC2046 # three words
     set -- $($counter)
@@ -48,34 +46,54 @@ run() { # run NAME COUNTER COMMAND…: runs the command and adds what it counted
     fi
     if [ "$status" != 0 ] && [ "$f" = 0 ]; then f=1; note="${note:- (exit status $status)}"; fi
     if [ $((p + f + s)) = 0 ]; then f=1; note=" (ran no test)"; fi
-    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+    echo "$p $f $s" >>"$work/counts"
     if [ "$f" = 0 ]; then echo "ok     $name: $p passed, $s skipped"; return; fi
-    grep -v '^\[       OK\|^\[ RUN' "$report" | tail -n 60
-    echo "FAILED $name: $p passed, $f failed, $s skipped$note"
+    { grep -v '^\[       OK\|^\[ RUN' "$report" | tail -n 60
+      echo "FAILED $name: $p passed, $f failed, $s skipped$note"; } >"$report.failed"
+    cat "$report.failed" # in one piece beside what others print
 }
+if [ "${1:-}" = --one ]; then
+    report=$(mktemp "$work/XXXXXX") || exit 1
+    run_one "$2"
+    exit 0
+fi
 
-# A test whose source has a line "// ranks: 2 4" runs alone and once more with each of these numbers of ranks.
-for source in tests/test_*.c; do
-    [ -f "$source" ] || continue
-    program=$(basename "$source" .c)
-    run "$program" count_cmocka "$build/tests/$program"
-    ranked=$(sed -n 's/^\/\/ ranks: //p' "$source")
-    [ -n "$ranked" ] || continue
-    # shellcheck source=tests/support/mpirun.sh
-    set -- "$build/tests/$program" && . tests/support/mpirun.sh
-    [ -n "$mpirun_command" ] || continue
-    for ranks in $ranked; do
-        # MPI does not give back all that it took.
-        # shellcheck disable=SC2086 # words
-        run "$program, $ranks ranks" count_cmocka env ASAN_OPTIONS=detect_leaks=0 \
-            $mpirun_command "$ranks" "$build/tests/$program"
+work=$(mktemp -d) || exit 1
+export work build only limit
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+: >"$work/counts"
+list() { # list NAME COUNTER COMMAND…
+    case "$1" in *"$only"*) ;; *) return ;; esac
+    name=$1 counter=$2
+    shift 2
+    echo "$name|$counter|$*"
+}
+list_all() {
+    for script in tests/e2e_*.sh; do # the long ones first
+        [ -f "$script" ] && list "$(basename "$script" .sh)" count_closing env BUILD="$build" sh "$script"
     done
-done
-run fixtures count_closing "$build/fixtures" tests/data
-for script in tests/e2e_*.sh; do
-    [ -f "$script" ] || continue
-    run "$(basename "$script" .sh)" count_closing env BUILD="$build" sh "$script"
-done
-if [ $((passed + failed + skipped)) = 0 ]; then echo "no test is named like \"$only\""; failed=1; fi
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+    # A test whose source has a line "// ranks: 2 4" runs alone and once more with each of these numbers of ranks.
+    for source in tests/test_*.c; do
+        [ -f "$source" ] || continue
+        program=$(basename "$source" .c)
+        list "$program" count_cmocka "$build/tests/$program"
+        ranked=$(sed -n 's/^\/\/ ranks: //p' "$source")
+        [ -n "$ranked" ] || continue
+        # shellcheck source=tests/support/mpirun.sh
+        set -- "$build/tests/$program" && . tests/support/mpirun.sh
+        [ -n "$mpirun_command" ] || continue
+        for ranks in $ranked; do
+            # MPI does not give back all that it took.
+            list "$program, $ranks ranks" count_cmocka env ASAN_OPTIONS=detect_leaks=0 \
+                "$mpirun_command" "$ranks" "$build/tests/$program"
+        done
+    done
+    list fixtures count_closing "$build/fixtures" tests/data
+}
+list_all >"$work/list"
+xargs -d '\n' -n 1 -P "$jobs" sh "$0" --one <"$work/list"
+awk 'BEGIN { p = f = s = 0 } { p += $1; f += $2; s += $3; n++ }
+     END { if (!n) { print "no test is named so"; f = 1 }
+           print p " passed, " f " failed, " s " skipped"; exit (f > 0) }' "$work/counts"
