@@ -3,6 +3,7 @@
 #include "base/file.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <xxhash.h>
 
 uint64_t digest_number(const void *data, size_t size) {
@@ -12,6 +13,12 @@ uint64_t digest_number(const void *data, size_t size) {
 void digest_bytes(char hex[DIGEST_HEX], const void *data, size_t size) {
     XXH128_hash_t hash = XXH3_128bits(data, size);
     snprintf(hex, DIGEST_HEX, "%016llx%016llx", (unsigned long long)hash.high64, (unsigned long long)hash.low64);
+}
+
+void digest_piece(uint8_t digest[DIGEST_SIZE], const void *data, size_t size) {
+    XXH128_canonical_t bytes;
+    XXH128_canonicalFromHash(&bytes, XXH3_128bits(data, size));
+    memcpy(digest, bytes.digest, sizeof bytes.digest);
 }
 
 bool digest_file(char hex[DIGEST_HEX], const char *path, Error *error) {

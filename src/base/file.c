@@ -222,6 +222,28 @@ bool file_write(const char *path, const void *data, size_t size, Error *error) {
     return sync_parent(path, error);
 }
 
+bool file_parts_open(FileParts *parts, const char *path, Error *error) {
+    *parts = (FileParts){.descriptor = open(path, O_WRONLY | O_CLOEXEC), .path = path};
+    return parts->descriptor >= 0 || fail(error, path, "open");
+}
+
+bool file_parts_put(FileParts *parts, const void *data, size_t size, int64_t at, Error *error) {
+    for (size_t done = 0; done < size;) {
+        ssize_t n = pwrite(parts->descriptor, (const char *)data + done, size - done, (off_t)at + (off_t)done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return fail(error, parts->path, "write");
+        done += (size_t)n;
+    }
+    return true;
+}
+
+bool file_parts_close(FileParts *parts, Error *error) {
+    bool good = fsync(parts->descriptor) == 0 || fail(error, parts->path, "write");
+    if (close(parts->descriptor) && good) good = fail(error, parts->path, "write");
+    parts->descriptor = -1;
+    return good;
+}
+
 bool file_lock(int *descriptor, const char *path, Error *error) {
     *descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (*descriptor < 0) return fail(error, path, "open");

@@ -41,6 +41,15 @@ bool file_same(const char *one, const char *other); // two names of one file or 
 bool file_write(const char *path, const void *data, size_t size, Error *error);
 bool file_append_line(const char *path, const char *line, Error *error); // one write(2) of line and "\n"
 
+// A file of several writers, each of bytes of its own. It exists; path must outlive it. After file_parts_close what was put is on the disk.
+typedef struct FileParts {
+    int descriptor;
+    const char *path;
+} FileParts;
+bool file_parts_open(FileParts *parts, const char *path, Error *error);
+bool file_parts_put(FileParts *parts, const void *data, size_t size, int64_t at, Error *error); // from byte `at` on
+bool file_parts_close(FileParts *parts, Error *error);                                          // frees it in any case
+
 bool file_make_folders(const char *path, Error *error);           // like mkdir -p
 bool file_sync(const char *path, Error *error);                   // fsync of a file or folder by name
 bool file_rename(const char *from, const char *to, Error *error); // rename, then fsync of to's folder

@@ -220,6 +220,12 @@ static int64_t element_count(const SafetensorsEntry *entry) {
     return count;
 }
 
+static int64_t data_bytes(const SafetensorsEntry *entries, int64_t count) {
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < count; i++) bytes += element_count(&entries[i]) * (int64_t)types[entries[i].type].size;
+    return bytes;
+}
+
 static json_t *describe(const SafetensorsEntry *entry, int64_t begin, int64_t end) {
     json_t *shape = json_array();
     for (int i = 0; i < entry->rank; i++) json_array_append_new(shape, json_integer(entry->shape[i]));
@@ -281,8 +287,7 @@ bool safetensors_begin(SafetensorsWriter *writer, const char *path, const Safete
     if (length < 0 || (size_t)length >= sizeof writer->aside) return error_set(error, "%s: path too long", path);
     StrBuf header = {0};
     build_header(&header, entries, count, metadata);
-    for (int64_t i = 0; i < count; i++)
-        writer->left += element_count(&entries[i]) * (int64_t)types[entries[i].type].size;
+    writer->left = data_bytes(entries, count);
     writer->descriptor = open(writer->aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     bool good = writer->descriptor >= 0 && write_bytes(writer->descriptor, header.text, header.length);
     strbuf_close(&header);
@@ -309,6 +314,19 @@ void safetensors_abandon(SafetensorsWriter *writer) {
     close(writer->descriptor);
     unlink(writer->aside);
     writer->descriptor = -1;
+}
+
+bool safetensors_make(const char *path, const SafetensorsEntry *entries, int64_t count, const json_t *metadata,
+                      Error *error) {
+    StrBuf header = {0};
+    build_header(&header, entries, count, metadata);
+    off_t size = (off_t)header.length + data_bytes(entries, count);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    bool good = fd >= 0 && write_bytes(fd, header.text, header.length) && ftruncate(fd, size) == 0;
+    if (!good) error_set(error, "%s: cannot write: %s", path, strerror(errno));
+    if (fd >= 0 && close(fd) && good) good = error_set(error, "%s: cannot write: %s", path, strerror(errno));
+    strbuf_close(&header);
+    return good;
 }
 
 // fp32 rounded to a 16-bit type, piece by piece.

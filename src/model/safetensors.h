@@ -77,6 +77,11 @@ bool safetensors_put(SafetensorsWriter *writer, const void *data, size_t size, E
 bool safetensors_end(SafetensorsWriter *writer, Error *error);                                // when all data was put
 void safetensors_abandon(SafetensorsWriter *writer); // leaves no file; accepts one that ended or failed
 
+// Makes a file of entries whose data is filled in later, by whoever finds its place with safetensors_open (data and from_float are not
+// read). Not synced.
+bool safetensors_make(const char *path, const SafetensorsEntry *entries, int64_t count, const json_t *metadata,
+                      Error *error);
+
 // Writes entries straight from their memory beside path, fsyncs and renames. Tensors lie in descending element size, in the
 // given order otherwise; the data begins at a multiple of 64 bytes. Names are distinct UTF-8; metadata is an object of
 // strings, or NULL.

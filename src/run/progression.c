@@ -77,14 +77,13 @@ bool progression_save(Progression *at, Trainer *t, Error *error) {
                                  .step = at->step,
                                  .shards = &t->shards,
                                  .architecture = t->model.architecture,
-                                 .share = &t->training.share,
-                                 .tensor = &t->training.mesh.tensor,
+                                 .ranks = &t->mesh.world,
                                  .optimizer = options->save_optimizer,
                                  .info = at->info,
                                  .config = config.text};
     bool good = checkpoint_save(&checkpoint, error) &&
-                (!trainer_writes(t) || checkpoint_retain(options->checkpoint_dir, &retention, error));
-    good = comm_agree(&t->mesh.world, good, error);
+                comm_agree(&t->mesh.world,
+                           !trainer_writes(t) || checkpoint_retain(options->checkpoint_dir, &retention, error), error);
     at->saved = good;
     at->save_seconds = log_seconds() - started;
     bool ranked = !options->metric_name || json_object_get(at->info, options->metric_name);
@@ -143,8 +142,9 @@ static bool load_checkpoint(Progression *at, Trainer *t, Error *error) {
     const char *folder = t->settings->checkpointing.checkpoint_dir;
     json_t *info = NULL, *again = NULL;
     bool optimizer;
-    bool good = checkpoint_info(&info, folder, at->step, error) && read_info(at, info, t, error) &&
-                checkpoint_load(&t->shards, folder, at->step, &again, &optimizer, error);
+    bool fits = checkpoint_info(&info, folder, at->step, error) && read_info(at, info, t, error);
+    bool good = comm_agree(&t->mesh.world, fits, error) &&
+                checkpoint_load(&t->shards, &t->mesh.world, folder, at->step, &again, &optimizer, error);
     if (good) at->stop_metric = stop_metric(info, t->settings);
     if (good && !optimizer)
         log_warn("%s/step_%lld holds no optimizer state: AdamW starts afresh", folder, (long long)at->step);
@@ -162,7 +162,7 @@ bool progression_resume(Progression *at, Trainer *t, Error *error) {
     if (!comm_agree(&t->mesh.world, found, error)) return false;
     comm_broadcast(&t->mesh.world, &at->step, sizeof at->step, 0);
     if (at->step == 0) return true;
-    if (!comm_agree(&t->mesh.world, load_checkpoint(at, t, error), error))
+    if (!load_checkpoint(at, t, error))
         return error_prefix(error, "cannot resume from %s/step_%lld (an older one serves when it is moved away): ",
                             options->checkpoint_dir, (long long)at->step);
     log_info("resuming from %s/step_%lld", options->checkpoint_dir, (long long)at->step);

@@ -16,16 +16,15 @@ typedef struct CheckpointSave {
     int64_t step;       // from 1
     Shards *shards;
     const Architecture *architecture; // of the model
-    const Architecture *share;        // what the shards are of (model/tensor_share.h); NULL: all of it
-    Comm *tensor;                     // ranks that have the other shares; NULL: none
+    Comm *ranks;                      // that hold the model together, by shards and shares; NULL: one
     bool optimizer;                   // save moments too
     json_t *info;                     // becomes training_info.json; "files" is added, also on failure
     const char *config;               // text of config.yaml
 } CheckpointSave;
 
 // Makes the folder when needed. A step_N that exists already is replaced. On failure nothing of the checkpoint is left and
-// older ones are untouched. All ranks of the shards and of `tensor` call it; the first one writes, a slice at a time, and alone may fail. The
-// files do not tell how many ranks there were.
+// older ones are untouched. All ranks call it, and learn of a failure on any: the first makes folders and files, each writes its own part
+// of every tensor. The files do not tell how many ranks there were.
 bool checkpoint_save(const CheckpointSave *save, Error *error);
 
 // The highest complete step_N; *step is 0 and true is returned when there is none (or no folder).
@@ -39,8 +38,10 @@ bool checkpoint_check_weights(const json_t *info, const char *place, Error *erro
 
 // Fills weights, moments and the optimizer's step from folder/step_N. *info is the training_info (caller decrefs). Refuses
 // files whose digest, names or shapes do not fit; then the shards are as before and *info is NULL. Where no moments were
-// saved, moments and step stay as they are and *optimizer is false.
-bool checkpoint_load(Shards *shards, const char *folder, int64_t step, json_t **info, bool *optimizer, Error *error);
+// saved, moments and step stay as they are and *optimizer is false. All `ranks` (NULL: one) call it, of any number and division of the
+// model; each reads its own part, and its share of what is digested.
+bool checkpoint_load(Shards *shards, Comm *ranks, const char *folder, int64_t step, json_t **info, bool *optimizer,
+                     Error *error);
 
 typedef struct CheckpointRetention {
     int64_t save_period; // steps that it divides are candidates

@@ -95,7 +95,7 @@ int checkpoint_setup_mark(CheckpointSetup *setup, int64_t step, Error *error) {
     bool optimizer;
     Shards *shards = &setup->loaded;
     fill(shards, -1);
-    if (!checkpoint_load(shards, setup->folder, step, &info, &optimizer, error)) return 0;
+    if (!checkpoint_load(shards, NULL, setup->folder, step, &info, &optimizer, error)) return 0;
     int mark = (int)json_integer_value(json_object_get(info, "mark"));
     json_decref(info);
     if (shards->step != (optimizer ? mark : -1))
