@@ -78,11 +78,18 @@ const marks = {
 };
 Chart.register(marks);
 
-// Steps of bytes are round in their own unit; all others Chart.js finds itself.
-function stepOf(format, range) {
+// The first of 1, 2, 5, 10, 20 … (and 0.5, 0.2 …) that is not below.
+function roundUp(least) {
+    const power = 10 ** Math.floor(Math.log10(least));
+    return power * [1, 2, 5, 10].find((step) => step * power >= least * (1 - 1e-9));
+}
+
+// Steps of bytes are round in the unit of the highest tick; all others Chart.js finds itself.
+function stepOf(format, range, highest) {
     if (format !== bytes && format !== mebibytes || !(range > 0)) return undefined;
-    const scale = format === bytes ? 1 : 1 / 1048576, rough = range / 5, unit = scale * 1024 ** Math.max(0, Math.floor(Math.log2(rough / scale) / 10));
-    return [1, 2, 4, 5, 10, 20, 25, 50, 100, 200, 256, 512, 1024].find((step) => step * unit >= rough) * unit;
+    const scale = format === bytes ? 1 : 1048576, step = (unit) => Math.max(1, 1024 ** unit * roundUp(scale * range / 5 / 1024 ** unit));
+    const unit = byteUnit(scale * highest), top = Math.ceil(scale * highest / step(unit)) * step(unit);
+    return step(byteUnit(top)) / scale;
 }
 
 // As many digits as tell the ticks of an axis apart.
@@ -98,7 +105,7 @@ function tickLabel(format, log) {
     };
 }
 
-function axes(format, log, range, steps) {
+function axes(format, log, [low, high], steps) {
     const ticks = { color: variable("--soft"), font: { size: 11 }, maxRotation: 0 };
     return {
         x: {
@@ -107,7 +114,7 @@ function axes(format, log, range, steps) {
         },
         y: {
             type: log ? "logarithmic" : "linear", grid: { color: variable("--grid"), drawBorder: false, drawTicks: false },
-            ticks: { ...ticks, padding: 8, maxTicksLimit: 6, callback: tickLabel(format, log), stepSize: log ? undefined : stepOf(format, range) },
+            ticks: { ...ticks, padding: 8, maxTicksLimit: 6, callback: tickLabel(format, log), stepSize: log ? undefined : stepOf(format, high - low, high) },
         },
     };
 }
@@ -133,7 +140,7 @@ function lineChart(canvas, { name, lines, format, window, log }) {
     }
     const chart = new Chart(canvas, {
         type: "line", data: { datasets: sets },
-        options: { ...calm, layout: { padding: { top: 6, right: 8 } }, scales: axes(format, log, high - low, steps), plugins: { legend: { display: false }, tooltip: { enabled: false } } },
+        options: { ...calm, layout: { padding: { top: 6, right: 8 } }, scales: axes(format, log, [low, high], steps), plugins: { legend: { display: false }, tooltip: { enabled: false } } },
     });
     chart.lines = lines;
     chart.format = format;
@@ -222,8 +229,9 @@ function listen(chart, canvas) {
 function barChart(canvas, { name, labels, sets, format, lying, head = String }) {
     const ticks = { color: variable("--soft"), font: { size: 11 }, maxRotation: 0 };
     const highest = Math.max(...labels.map((_, index) => sets.reduce((sum, set) => sum + set.values[index], 0)));
-    const value = { stacked: true, grid: { color: variable("--grid"), drawBorder: false, drawTicks: false }, ticks: { ...ticks, padding: 6, maxTicksLimit: 6, callback: tickLabel(format, false), stepSize: stepOf(format, highest) } };
-    const label = { stacked: true, grid: { display: false, drawBorder: false }, ticks: { ...ticks, color: lying ? variable("--ink") : ticks.color, autoSkip: !lying, maxTicksLimit: lying ? undefined : 9 } };
+    const value = { stacked: true, grid: { color: variable("--grid"), drawBorder: false, drawTicks: false }, ticks: { ...ticks, padding: 6, maxTicksLimit: 6, callback: tickLabel(format, false), stepSize: stepOf(format, highest, highest) } };
+    const gap = roundUp(labels.length / 9); // standing bars have numbers, and show the round ones
+    const label = { stacked: true, grid: { display: false, drawBorder: false }, ticks: { ...ticks, color: lying ? variable("--ink") : ticks.color, autoSkip: false, callback: (_, index) => (lying || labels[index] % gap === 0 ? labels[index] : null) } };
     const chart = new Chart(canvas, {
         type: "bar",
         data: {

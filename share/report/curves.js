@@ -3,7 +3,7 @@
 // ---- a chart of one metric
 
 function metricCard(name, options) {
-    const { window = state.smoothing, log = false, title = name, note } = options || {};
+    const { window = name === "train/lr" ? 1 : state.smoothing, log = false, title = name, note } = options || {}; // a schedule has no noise
     const format = formatOf(name);
     const lines = shownRuns().map((run) => ({ label: run.name, color: run.color, points: series(run, name) })).filter((line) => line.points.length);
     if (!lines.length) return null;
@@ -30,7 +30,7 @@ const headline = [
     ["validation/val_loss", "Held-out loss", "mean over the tokens of held-out conversations"],
     ["train/grad_norm", "Norm of the gradient", "before clipping"],
     ["memory/peak_memory_allocated_mb", "Peak memory", "device memory of a step"],
-    ["timing/train/total_step_time", "Time of a step", null],
+    ["timing/train/total_step_time", "Time of a step", "with its validation and checkpoint"],
 ];
 
 // [metric, label, whether more is better] of what a run is after, in training and on what is held out.
@@ -67,10 +67,15 @@ function figuresTable(list) {
     if (rows.length === 1)
         return h("dl", { class: "figures" }, rows[0][1].map(([label, value, more]) =>
             h("div", { class: "card", title: note[label] }, h("dt", {}, label), h("dd", {}, value), h("dd", { class: "more" }, more || "\u00a0"))));
+    const cell = ([, value, more]) => h("td", { class: "num" }, value, more && h("div", { class: "faint small" }, more));
+    if (rows.length < 4 && matchMedia("(max-width: 860px)").matches)
+        return h("div", { class: "card" }, h("div", { class: "scroll" }, h("table", {},
+            h("thead", {}, h("tr", {}, h("th", {}), rows.map(([run]) => h("th", { class: "num" }, runName(run))))),
+            h("tbody", {}, rows[0][1].map(([label], at) => h("tr", {}, h("th", { title: note[label] }, label), rows.map(([, cells]) => cell(cells[at]))))))));
     return h("div", { class: "card" }, h("div", { class: "scroll" }, h("table", {},
         h("thead", {}, h("tr", {}, h("th", {}, "run"), rows[0][1].map(([label]) => h("th", { class: "num", title: note[label] }, label)))),
         h("tbody", {}, rows.map(([run, cells]) => h("tr", {}, h("th", {}, runName(run)),
-            cells.map(([, value, more]) => h("td", { class: "num" }, value, more && h("div", { class: "faint small" }, more)))))))));
+            cells.map(cell)))))));
 }
 
 function smoothingControl(redrawPart) {

@@ -20,8 +20,9 @@ function showPart() {
     clearCharts();
     place.replaceChildren();
     for (const link of document.getElementById("tabs").children) {
-        if (link.hash === "#" + part.id) link.setAttribute("aria-current", "page");
-        else link.removeAttribute("aria-current");
+        if (link.hash !== "#" + part.id) { link.removeAttribute("aria-current"); continue; }
+        link.setAttribute("aria-current", "page");
+        link.parentElement.scrollLeft = link.offsetLeft - (link.parentElement.clientWidth - link.offsetWidth) / 2; // where not all have room
     }
     place.className = "part-" + part.id;
     document.getElementById("runs").hidden = runs.length < 2 || part.id === "comparison"; // which tells of all

@@ -59,7 +59,7 @@ function entryOf(run, step, rank) {
 function memoryBody(run) {
     const entry = entryOf(run, state.memoryStep, state.memoryRank);
     if (!entry) return [empty("No account of this step", "This rank wrote none.")];
-    const profile = run.memory.profiles[entry[4]], phases = Object.keys(profile.peak_by_phase || {});
+    const profile = run.memory.profiles[entry[4]], phases = Object.keys(profile.peak_by_phase || {}).filter((phase) => phase !== "load"); // between the others
     phases.sort((a, b) => data.phases.indexOf(a) - data.phases.indexOf(b));
     const tags = [...data.tags, ...Object.keys(profile.peak_by_tag || {}).filter((tag) => !data.tags.includes(tag))]
         .filter((tag) => phases.some((phase) => profile.peak_by_phase[phase][tag]));
@@ -84,13 +84,13 @@ function tagTable(run, entry, profile) {
     const sum = (object) => Object.values(object || {}).reduce((a, b) => a + b, 0);
     return h("div", { class: "card" }, h("div", { class: "card-head" }, h("h3", {}, "Alive at the step's peak"), h("span", { class: "value" }, bytes(total))),
         h("div", { class: "scroll" }, h("table", {},
-            h("thead", {}, h("tr", {}, h("th", {}, "tag"), h("th", {}), h("th", { class: "num" }, "at the peak"), h("th", { class: "num" }, "share"),
+            h("thead", {}, h("tr", {}, h("th", {}, "tag"), h("th", { class: "bar-cell" }), h("th", { class: "num" }, "at the peak"), h("th", { class: "num" }, "share"),
                 h("th", { class: "num", title: "at whatever moment" }, "own peak"), other && h("th", { class: "num" }, "against " + other.name))),
             h("tbody", {}, tags.map((tag) => h("tr", {}, h("td", {}, h("span", { class: "run-name" }, h("span", { class: "swatch", color: tagColor(tag) }), words(tag))),
                 h("td", { class: "bar-cell" }, h("span", { class: "bar", color: tagColor(tag), style: "width:" + 100 * (at[tag] || 0) / total + "%" })),
                 h("td", { class: "num" }, bytes(at[tag] || 0)), h("td", { class: "num soft" }, percent((at[tag] || 0) / total)),
                 h("td", { class: "num soft" }, bytes(peak[tag])), other && difference(at[tag] || 0, (its || {})[tag] || 0))),
-            h("tr", { class: "total" }, h("td", {}, "together"), h("td", {}), h("td", { class: "num" }, bytes(total)), h("td", {}), h("td", {}),
+            h("tr", { class: "total" }, h("td", {}, "together"), h("td", { class: "bar-cell" }), h("td", { class: "num" }, bytes(total)), h("td", {}), h("td", {}),
                 other && difference(total, sum(its)))))),
         real(entry[3]) !== null && h("p", { class: "card-note" }, "The operating system saw " + bytes(real(entry[3]) * 1048576) + " of this process at most, since it began."));
 }

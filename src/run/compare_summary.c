@@ -103,7 +103,8 @@ static void add_memory(MemorySums *sums, const RunRecord *record, int rank, int6
         sums->updates++;
         sums->peak += m->peak, sums->largest = fmax(sums->largest, m->peak), sums->step_peak += m->step_peak;
         for (int tag = 0; tag < MEMORY_TAG_COUNT; tag++) sums->at_peak[tag] += m->at_peak[tag];
-        for (int phase = 0; phase < PHASE_COUNT; phase++) sums->phase[phase] += m->phase[phase];
+        for (int phase = PHASE_LOAD + 1; phase < PHASE_COUNT; phase++) // which a step has only between the others
+            sums->phase[phase] += m->phase[phase];
     }
 }
 
