@@ -32,32 +32,39 @@ void block_rope_table(Ops *ops, Tensor *cos_sin_PE, const Architecture *architec
     arena_close(&arena);
 }
 
-// The parameters first..last of a unit, which lie next to each other, as one matrix (or one vector).
-static Tensor view(const ParameterTable *table, int unit, const Tensor *flat, ParameterRole first, ParameterRole last) {
+// Whether the parameters first..last of a unit, which lie next to each other, are there and in the part, which begins at `origin`
+// of the flat array; view: as one matrix (or one vector).
+static bool find(Tensor *view, const ParameterTable *table, int unit, const Tensor *part, int64_t origin,
+                 ParameterRole first, ParameterRole last) {
     const Parameter *from = parameters_find(table, unit, first), *to = parameters_find(table, unit, last);
-    if (!from) return (Tensor){0};
+    if (!from || from->offset < origin || from->offset >= origin + part->size[0]) return false;
     CHECK(to && from->cols == to->cols, "unit %d, roles %d to %d", unit, (int)first, (int)last);
     int64_t rows = (to->offset - from->offset) / from->cols + to->rows;
-    Tensor part = tensor_rows(flat, from->offset, rows * from->cols);
-    return from->vector ? part : TENSOR_RESHAPE(&part, rows, from->cols);
+    Tensor elements = tensor_rows(part, from->offset - origin, rows * from->cols);
+    *view = from->vector ? elements : TENSOR_RESHAPE(&elements, rows, from->cols);
+    return true;
 }
 
-static void weight_view(LinearWeight *weight, Tensor rows) {
-    weight->rows = rows;
-    weight->n = rows.size[0];
-    weight->k = rows.size[1];
-}
-
-void block_weights_view(BlockWeights *weights, const ParameterTable *table, int unit, const Tensor *flat) {
-    weight_view(&weights->qkv, view(table, unit, flat, PARAMETER_Q, PARAMETER_V));
-    weight_view(&weights->o, view(table, unit, flat, PARAMETER_O, PARAMETER_O));
-    weight_view(&weights->gate_up, view(table, unit, flat, PARAMETER_GATE, PARAMETER_UP));
-    weight_view(&weights->down, view(table, unit, flat, PARAMETER_DOWN, PARAMETER_DOWN));
-    weights->qkv_bias_C = view(table, unit, flat, PARAMETER_Q_BIAS, PARAMETER_V_BIAS);
-    weights->input_norm_D = view(table, unit, flat, PARAMETER_INPUT_NORM, PARAMETER_INPUT_NORM);
-    weights->middle_norm_D = view(table, unit, flat, PARAMETER_MIDDLE_NORM, PARAMETER_MIDDLE_NORM);
-    weights->q_norm_E = view(table, unit, flat, PARAMETER_Q_NORM, PARAMETER_Q_NORM);
-    weights->k_norm_E = view(table, unit, flat, PARAMETER_K_NORM, PARAMETER_K_NORM);
+void block_weights_view(BlockWeights *weights, const ParameterTable *table, int unit, const Tensor *part,
+                        int64_t origin) {
+    const struct {
+        LinearWeight *weight;
+        ParameterRole first, last;
+    } matrices[] = {{&weights->qkv, PARAMETER_Q, PARAMETER_V},
+                    {&weights->o, PARAMETER_O, PARAMETER_O},
+                    {&weights->gate_up, PARAMETER_GATE, PARAMETER_UP},
+                    {&weights->down, PARAMETER_DOWN, PARAMETER_DOWN}};
+    for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++) {
+        LinearWeight *weight = matrices[i].weight;
+        if (!find(&weight->rows, table, unit, part, origin, matrices[i].first, matrices[i].last)) continue;
+        weight->n = weight->rows.size[0];
+        weight->k = weight->rows.size[1];
+    }
+    find(&weights->qkv_bias_C, table, unit, part, origin, PARAMETER_Q_BIAS, PARAMETER_V_BIAS);
+    find(&weights->input_norm_D, table, unit, part, origin, PARAMETER_INPUT_NORM, PARAMETER_INPUT_NORM);
+    find(&weights->middle_norm_D, table, unit, part, origin, PARAMETER_MIDDLE_NORM, PARAMETER_MIDDLE_NORM);
+    find(&weights->q_norm_E, table, unit, part, origin, PARAMETER_Q_NORM, PARAMETER_Q_NORM);
+    find(&weights->k_norm_E, table, unit, part, origin, PARAMETER_K_NORM, PARAMETER_K_NORM);
 }
 
 void block_weights_share(BlockWeights *weights, const TensorShareSums *sums) {
@@ -67,18 +74,17 @@ void block_weights_share(BlockWeights *weights, const TensorShareSums *sums) {
     weights->gate_up.over_n = sums->gate_up;
 }
 
-BlockGradients block_gradients_view(const ParameterTable *table, int unit, const Tensor *flat) {
-    return (BlockGradients){
-        .qkv_CD = view(table, unit, flat, PARAMETER_Q, PARAMETER_V),
-        .o_DO = view(table, unit, flat, PARAMETER_O, PARAMETER_O),
-        .gate_up_2FD = view(table, unit, flat, PARAMETER_GATE, PARAMETER_UP),
-        .down_DF = view(table, unit, flat, PARAMETER_DOWN, PARAMETER_DOWN),
-        .qkv_bias_C = view(table, unit, flat, PARAMETER_Q_BIAS, PARAMETER_V_BIAS),
-        .input_norm_D = view(table, unit, flat, PARAMETER_INPUT_NORM, PARAMETER_INPUT_NORM),
-        .middle_norm_D = view(table, unit, flat, PARAMETER_MIDDLE_NORM, PARAMETER_MIDDLE_NORM),
-        .q_norm_E = view(table, unit, flat, PARAMETER_Q_NORM, PARAMETER_Q_NORM),
-        .k_norm_E = view(table, unit, flat, PARAMETER_K_NORM, PARAMETER_K_NORM),
-    };
+void block_gradients_view(BlockGradients *gradients, const ParameterTable *table, int unit, const Tensor *part,
+                          int64_t origin) {
+    find(&gradients->qkv_CD, table, unit, part, origin, PARAMETER_Q, PARAMETER_V);
+    find(&gradients->o_DO, table, unit, part, origin, PARAMETER_O, PARAMETER_O);
+    find(&gradients->gate_up_2FD, table, unit, part, origin, PARAMETER_GATE, PARAMETER_UP);
+    find(&gradients->down_DF, table, unit, part, origin, PARAMETER_DOWN, PARAMETER_DOWN);
+    find(&gradients->qkv_bias_C, table, unit, part, origin, PARAMETER_Q_BIAS, PARAMETER_V_BIAS);
+    find(&gradients->input_norm_D, table, unit, part, origin, PARAMETER_INPUT_NORM, PARAMETER_INPUT_NORM);
+    find(&gradients->middle_norm_D, table, unit, part, origin, PARAMETER_MIDDLE_NORM, PARAMETER_MIDDLE_NORM);
+    find(&gradients->q_norm_E, table, unit, part, origin, PARAMETER_Q_NORM, PARAMETER_Q_NORM);
+    find(&gradients->k_norm_E, table, unit, part, origin, PARAMETER_K_NORM, PARAMETER_K_NORM);
 }
 
 static const Tensor *present(const Tensor *tensor) {
@@ -97,14 +103,8 @@ static void turn_heads(Ops *ops, const BlockShape *shape, const BlockWeights *we
         rope_apply(ops, qkv_TC, cos_sin_PE, batch->positions, queries + keys, shape->attention.head_dim, false);
 }
 
-void block_gate_up_forward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, BlockActivations *a,
-                           BlockScratch *scratch) {
-    rms_norm_forward(ops, &scratch->norm_TD, &a->mid_TD, &weights->middle_norm_D, shape->rms_norm_eps);
-    linear_forward(ops, &a->gate_up_T2F, &scratch->norm_TD, &weights->gate_up, NULL);
-}
-
-void block_forward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, const Tensor *cos_sin_PE,
-                   const TokenBatch *batch, BlockActivations *a, BlockScratch *scratch, Tensor *out_TD) {
+void block_attention_forward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, const Tensor *cos_sin_PE,
+                             const TokenBatch *batch, BlockActivations *a, BlockScratch *scratch) {
     const AttentionShape *attention = &shape->attention;
 
     rms_norm_forward(ops, &scratch->norm_TD, &a->x_TD, &weights->input_norm_D, shape->rms_norm_eps);
@@ -126,12 +126,26 @@ void block_forward(Ops *ops, const BlockShape *shape, const BlockWeights *weight
     device_release(&ops->device, &whole_TC);
     tensor_sum_forward(ops, shape->tensor, &scratch->proj_TD, &a->attn_TO, &weights->o);
     rows_add(ops, &a->mid_TD, &a->x_TD, &scratch->proj_TD);
+}
 
-    block_gate_up_forward(ops, shape, weights, a, scratch);
-    if (!out_TD) return;
+void block_gate_up_forward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, BlockActivations *a,
+                           BlockScratch *scratch) {
+    rms_norm_forward(ops, &scratch->norm_TD, &a->mid_TD, &weights->middle_norm_D, shape->rms_norm_eps);
+    linear_forward(ops, &a->gate_up_T2F, &scratch->norm_TD, &weights->gate_up, NULL);
+}
+
+void block_down_forward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, const BlockActivations *a,
+                        BlockScratch *scratch, Tensor *out_TD) {
     swiglu_forward(ops, &scratch->act_TF, &a->gate_up_T2F);
     tensor_sum_forward(ops, shape->tensor, &scratch->proj_TD, &scratch->act_TF, &weights->down);
     rows_add(ops, out_TD, &a->mid_TD, &scratch->proj_TD);
+}
+
+void block_forward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, const Tensor *cos_sin_PE,
+                   const TokenBatch *batch, BlockActivations *a, BlockScratch *scratch, Tensor *out_TD) {
+    block_attention_forward(ops, shape, weights, cos_sin_PE, batch, a, scratch);
+    block_gate_up_forward(ops, shape, weights, a, scratch);
+    block_down_forward(ops, shape, weights, a, scratch, out_TD);
 }
 
 void block_note_overflow(Ops *ops, const BlockShape *shape, Overflow *overflow, int unit, const BlockWeights *weights,
@@ -198,35 +212,43 @@ static void backward_heads(Ops *ops, const BlockShape *shape, Tensor *d_TC, Tens
     device_release(&ops->device, &sums_SE);
 }
 
-// Through mid + act·Wdownᵀ, from the gradient of the sum to that of mid, in its place. The gradient of act takes act's place, that of
-// gate_up takes gate_up's, which nobody reads afterwards.
-static void backward_mlp(Ops *ops, const BlockShape *shape, const BlockWeights *weights, BlockGradients *g,
-                         BlockActivations *a, BlockScratch *scratch, Tensor *d_TD) {
-    Tensor *act_TF = &scratch->act_TF, *gate_up_T2F = &a->gate_up_T2F;
-    swiglu_forward(ops, act_TF, gate_up_T2F);
-    linear_backward_weight(ops, &g->down_DF, d_TD, act_TF);
-    linear_backward_input(ops, act_TF, d_TD, &weights->down);
-    swiglu_backward(ops, gate_up_T2F, act_TF, gate_up_T2F);
+void block_down_backward_weight(Ops *ops, BlockGradients *g, const BlockActivations *a, BlockScratch *scratch,
+                                const Tensor *d_TD) {
+    swiglu_forward(ops, &scratch->act_TF, &a->gate_up_T2F);
+    linear_backward_weight(ops, &g->down_DF, d_TD, &scratch->act_TF);
+}
+
+void block_down_backward(Ops *ops, const BlockWeights *weights, BlockActivations *a, BlockScratch *scratch,
+                         const Tensor *d_TD) {
+    Tensor *dact_TF = &scratch->act_TF, *gate_up_T2F = &a->gate_up_T2F;
+    linear_backward_input(ops, dact_TF, d_TD, &weights->down);
+    swiglu_backward(ops, gate_up_T2F, dact_TF, gate_up_T2F);
+}
+
+void block_gate_up_backward_weight(Ops *ops, const BlockShape *shape, const BlockWeights *weights, BlockGradients *g,
+                                   const BlockActivations *a, BlockScratch *scratch) {
     rms_norm_forward(ops, &scratch->norm_TD, &a->mid_TD, &weights->middle_norm_D, shape->rms_norm_eps);
-    linear_backward_weight(ops, &g->gate_up_2FD, gate_up_T2F, &scratch->norm_TD);
-    tensor_sum_backward_input(ops, shape->tensor, &scratch->proj_TD, gate_up_T2F, &weights->gate_up);
-    device_release(&ops->device, gate_up_T2F);
+    linear_backward_weight(ops, &g->gate_up_2FD, &a->gate_up_T2F, &scratch->norm_TD);
+}
+
+void block_gate_up_backward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, BlockGradients *g,
+                            BlockActivations *a, BlockScratch *scratch, Tensor *d_TD) {
+    tensor_sum_backward_input(ops, shape->tensor, &scratch->proj_TD, &a->gate_up_T2F, &weights->gate_up);
+    device_release(&ops->device, &a->gate_up_T2F);
     rms_norm_backward(ops, d_TD, &g->middle_norm_D, &scratch->proj_TD, &a->mid_TD, &weights->middle_norm_D, d_TD,
                       shape->rms_norm_eps);
 }
 
-void block_backward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, const BlockGradients *gradients,
-                    const Tensor *cos_sin_PE, const TokenBatch *batch, BlockActivations *a, BlockScratch *scratch,
-                    Tensor *d_TD) {
+void block_attention_backward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, BlockGradients *g,
+                              const Tensor *cos_sin_PE, const TokenBatch *batch, BlockActivations *a,
+                              BlockScratch *scratch, Tensor *d_TD) {
     const AttentionShape *attention = &shape->attention;
     int64_t queries = attention->query_heads, keys = attention->kv_heads, T = d_TD->size[0];
-    BlockGradients g = *gradients;
-    backward_mlp(ops, shape, weights, &g, a, scratch, d_TD);
 
     // mid = x + attn·Woᵀ
     Tensor dattn_TO = DEVICE_TENSOR_RAW(&ops->device, MEMORY_ACTIVATION, d_TD->dtype, T, shape->heads_columns);
     Tensor dqkv_TC = DEVICE_TENSOR_RAW(&ops->device, MEMORY_ACTIVATION, d_TD->dtype, T, shape->qkv_columns);
-    linear_backward_weight(ops, &g.o_DO, d_TD, &a->attn_TO);
+    linear_backward_weight(ops, &g->o_DO, d_TD, &a->attn_TO);
     linear_backward_input(ops, &dattn_TO, d_TD, &weights->o);
     const Tensor *qkv_TC = &a->qkv_TC;
     if (shape->qk_norm) { // keys and values lie in the pages
@@ -238,14 +260,14 @@ void block_backward(Ops *ops, const BlockShape *shape, const BlockWeights *weigh
     if (shape->rotates)
         rope_apply(ops, &dqkv_TC, cos_sin_PE, batch->positions, queries + keys, attention->head_dim, true);
     if (shape->qk_norm) {
-        backward_heads(ops, shape, &dqkv_TC, &g.q_norm_E, &a->qkv_TC, &weights->q_norm_E, 0);
-        backward_heads(ops, shape, &dqkv_TC, &g.k_norm_E, &a->qkv_TC, &weights->k_norm_E, 1);
+        backward_heads(ops, shape, &dqkv_TC, &g->q_norm_E, &a->qkv_TC, &weights->q_norm_E, 0);
+        backward_heads(ops, shape, &dqkv_TC, &g->k_norm_E, &a->qkv_TC, &weights->k_norm_E, 1);
     }
     rms_norm_forward(ops, &scratch->norm_TD, &a->x_TD, &weights->input_norm_D, shape->rms_norm_eps);
-    linear_backward_weight(ops, &g.qkv_CD, &dqkv_TC, &scratch->norm_TD);
-    if (g.qkv_bias_C.data) linear_backward_bias(ops, &g.qkv_bias_C, &dqkv_TC);
+    linear_backward_weight(ops, &g->qkv_CD, &dqkv_TC, &scratch->norm_TD);
+    if (g->qkv_bias_C.data) linear_backward_bias(ops, &g->qkv_bias_C, &dqkv_TC);
     tensor_sum_backward_input(ops, shape->tensor, &scratch->proj_TD, &dqkv_TC, &weights->qkv);
-    rms_norm_backward(ops, d_TD, &g.input_norm_D, &scratch->proj_TD, &a->x_TD, &weights->input_norm_D, d_TD,
+    rms_norm_backward(ops, d_TD, &g->input_norm_D, &scratch->proj_TD, &a->x_TD, &weights->input_norm_D, d_TD,
                       shape->rms_norm_eps);
     device_release(&ops->device, &dattn_TO);
     device_release(&ops->device, &dqkv_TC);

@@ -47,10 +47,13 @@ typedef struct BlockGradients {
     Tensor qkv_CD, o_DO, gate_up_2FD, down_DF, qkv_bias_C, input_norm_D, middle_norm_D, q_norm_E, k_norm_E;
 } BlockGradients;
 
-// Views into a unit's flat array (model/parameters.h). A weight's panels stay as they are.
-void block_weights_view(BlockWeights *weights, const ParameterTable *table, int unit, const Tensor *flat);
+// Views into a part of a unit's flat array (model/parameters.h), from its element `origin` on: of what the part holds; the others
+// and a weight's panels stay as they are.
+void block_weights_view(BlockWeights *weights, const ParameterTable *table, int unit, const Tensor *part,
+                        int64_t origin);
+void block_gradients_view(BlockGradients *gradients, const ParameterTable *table, int unit, const Tensor *part,
+                          int64_t origin);
 void block_weights_share(BlockWeights *weights, const TensorShareSums *sums); // how their sums are cut
-BlockGradients block_gradients_view(const ParameterTable *table, int unit, const Tensor *flat);
 
 // The rows that a walk pushes through the model. Host arrays, owned by the caller.
 typedef struct TokenBatch {
@@ -76,22 +79,35 @@ typedef struct BlockScratch {
     Tensor qkv_TC; // for a backward through norms of heads; else data NULL
 } BlockScratch;
 
-// activations->x_TD is the input; the other activations are written. out_TD may have another dtype than the rest; NULL: only
-// the activations are wanted (a recomputation), what follows the last of them is left out.
+// activations->x_TD is the input; the other activations are written. out_TD may have another dtype than the rest. It is three
+// stages, each of which reads one group of matrices, and norms and biases: to mid; to gate_up_T2F; to out.
 void block_forward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, const Tensor *cos_sin_PE,
                    const TokenBatch *batch, BlockActivations *activations, BlockScratch *scratch, Tensor *out_TD);
-
-// gate_up_T2F from mid_TD alone, as block_forward makes it: its recomputation.
+void block_attention_forward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, const Tensor *cos_sin_PE,
+                             const TokenBatch *batch, BlockActivations *activations, BlockScratch *scratch);
 void block_gate_up_forward(Ops *ops, const BlockShape *shape, const BlockWeights *weights,
                            BlockActivations *activations, BlockScratch *scratch);
+void block_down_forward(Ops *ops, const BlockShape *shape, const BlockWeights *weights,
+                        const BlockActivations *activations, BlockScratch *scratch, Tensor *out_TD);
 
 // After block_forward with float16 in play: counts lost values of out_TD, the output of block `unit`. When they are the first,
 // the last sum is made again in fp32, for its largest magnitude.
 void block_note_overflow(Ops *ops, const BlockShape *shape, Overflow *overflow, int unit, const BlockWeights *weights,
                          const BlockActivations *activations, const BlockScratch *scratch, const Tensor *out_TD);
 
-// d_TD, in the compute dtype: the gradient of the output becomes that of the input; gradients are added to. Spans are whole
-// sequences. What is cheap (norms, SwiGLU) is computed again instead of kept; gate_up_T2F is released on the way.
-void block_backward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, const BlockGradients *gradients,
-                    const Tensor *cos_sin_PE, const TokenBatch *batch, BlockActivations *activations,
-                    BlockScratch *scratch, Tensor *d_TD);
+// The stages backward, in this order. d_TD, in the compute dtype: the gradient of the output becomes that of mid, then that of the
+// input; gradients are added to. Spans are whole sequences. What is cheap (norms, SwiGLU) is computed again instead of kept. The
+// gradient of act stands in act's place, that of gate_up in gate_up's, which is then released. A matrix's own gradient comes
+// first and needs no matrix, so that both need not stand at a time.
+void block_down_backward_weight(Ops *ops, BlockGradients *gradients, const BlockActivations *activations,
+                                BlockScratch *scratch, const Tensor *d_TD);
+void block_down_backward(Ops *ops, const BlockWeights *weights, BlockActivations *activations, BlockScratch *scratch,
+                         const Tensor *d_TD);
+void block_gate_up_backward_weight(Ops *ops, const BlockShape *shape, const BlockWeights *weights,
+                                   BlockGradients *gradients, const BlockActivations *activations,
+                                   BlockScratch *scratch);
+void block_gate_up_backward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, BlockGradients *gradients,
+                            BlockActivations *activations, BlockScratch *scratch, Tensor *d_TD);
+void block_attention_backward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, BlockGradients *gradients,
+                              const Tensor *cos_sin_PE, const TokenBatch *batch, BlockActivations *activations,
+                              BlockScratch *scratch, Tensor *d_TD);

@@ -170,7 +170,7 @@ static void load_vectors(Resident *r, int unit, const Tensor *part) {
 static void load_block(Resident *r, int unit, const Tensor *flat) {
     BlockWeights *block = &r->blocks[unit];
     Tensor copy, in_compute = rounded(r, &copy, flat);
-    block_weights_view(block, r->parameters, unit, &in_compute);
+    block_weights_view(block, r->parameters, unit, &in_compute, 0);
     repack(r, &block->qkv);
     repack(r, &block->o);
     repack(r, &block->gate_up);

@@ -199,30 +199,12 @@ void trainer_rest(Trainer *t) {
     resident_drop_scratch(&t->rollout);
 }
 
-// This rank's share of a unit as training divides it, of all its shards, in the compute dtype.
-static Tensor gather_share(Trainer *t, int unit) {
-    DType compute = t->rollout.policy.compute;
-    const ShardUnit *slices = &t->shards.units[unit];
-    Tensor *weight = &t->shards.weight[unit];
-    if (shard_whole(&t->shards) || slices->slice_count == 1)
-        return shard_gather(&t->shards, weight, unit, SHARD_ALL, compute);
-    Tensor flat =
-        DEVICE_TENSOR_RAW(&t->ops.device, MEMORY_GATHERED_UNIT, compute, t->training.parameters->unit_sizes[unit]);
-    for (int slice = 0; slice < slices->slice_count; slice++) {
-        const ShardSlice *of = &slices->slices[slice];
-        Tensor gathered = shard_gather(&t->shards, weight, unit, slice, compute);
-        Tensor from = tensor_rows(&gathered, 0, of->count), to = tensor_rows(&flat, of->first, of->count);
-        rows_cast(&t->ops, &to, &from);
-        shard_release(&t->shards, &gathered);
-    }
-    return flat;
-}
-
 // From training's share of the unit to sampling's, by way of the whole unit.
 static void refit_unit(Trainer *t, int unit) {
     const ParameterTable *whole = t->model.parameters;
     Device *device = &t->ops.device;
-    Tensor share = gather_share(t, unit), joined = {0}, part = {0};
+    Tensor share = shard_gather(&t->shards, &t->shards.weight[unit], unit, SHARD_ALL, t->rollout.policy.compute);
+    Tensor joined = {0}, part = {0};
     Tensor flat = tensor_rows(&share, 0, t->training.parameters->unit_sizes[unit]);
     if (t->training.mesh.tensor.size > 1) {
         joined = DEVICE_TENSOR_RAW(device, MEMORY_GATHERED_UNIT, flat.dtype, whole->unit_sizes[unit]);

@@ -39,16 +39,25 @@ static void cut_root(Shards *shards, ShardUnit *unit, int root) {
     if (end > at) unit->slices[unit->slice_count++] = slice_of(shards, at, end - at, BLOCK, &unit->own);
 }
 
+// By when a walk needs them (ShardBlockSlice): what follows the last matrix are the vectors.
+static void cut_block(Shards *shards, ShardUnit *unit, int index) {
+    const Parameter *down = parameters_find(shards->table, index, PARAMETER_DOWN);
+    const int64_t ends[] = {parameters_find(shards->table, index, PARAMETER_GATE)->offset, down->offset, down[1].offset,
+                            shards->table->unit_sizes[index]};
+    for (int64_t at = 0; unit->slice_count < SHARD_BLOCK_SLICES; at = ends[unit->slice_count++])
+        unit->slices[unit->slice_count] = slice_of(shards, at, ends[unit->slice_count] - at, BLOCK, &unit->own);
+}
+
 static void cut_unit(Shards *shards, int index) {
     ShardUnit *unit = &shards->units[index];
     int root = shards->table->unit_count - 1;
     const Parameter *embedding = parameters_find(shards->table, root, PARAMETER_EMBEDDING);
-    int64_t most = index == root ? 2 * (embedding->rows / shards->piece_rows + 1) + 3 : 1;
+    int64_t most = index == root ? 2 * (embedding->rows / shards->piece_rows + 1) + 3 : SHARD_BLOCK_SLICES;
     unit->slices = arena_array(&shards->arena, ShardSlice, most);
     if (index == root)
         cut_root(shards, unit, root);
     else
-        unit->slices[unit->slice_count++] = slice_of(shards, 0, shards->table->unit_sizes[index], BLOCK, &unit->own);
+        cut_block(shards, unit, index);
 }
 
 void shard_open_ranks(Shards *shards, Ops *ops, const ParameterTable *table, ShardOptions options) {
@@ -145,23 +154,36 @@ bool shard_load(Shards *shards, const ModelFile *file, Error *error) {
 
 // ---- gathering and reducing
 
+// room: part · ranks elements.
+static void gather_slice(Shards *shards, Tensor *room, const Tensor *array, const ShardSlice *of) {
+    Comm *comm = shard_comm(shards);
+    if (of->own) {
+        Tensor own = tensor_rows(array, of->local, of->own);
+        Tensor place = tensor_rows(room, of->part * comm->rank, of->own);
+        rows_cast(shards->ops, &place, &own);
+    }
+    comm_all_gather(comm, room->data, (size_t)of->part * dtype_size(room->dtype));
+}
+
 Tensor shard_gather(Shards *shards, const Tensor *array, int unit, int slice, DType dtype) {
-    const ShardUnit *whole = &shards->units[unit];
-    const Comm *comm = shard_comm(shards);
-    CHECK(slice != SHARD_ALL || shard_whole(shards) || whole->slice_count == 1, "unit %d has %d slices", unit,
-          whole->slice_count);
-    if (shard_whole(shards) && slice == SHARD_ALL) {
-        if (dtype == DTYPE_F32) return *array;
-        Tensor cast = DEVICE_TENSOR_RAW(&shards->ops->device, MEMORY_GATHERED_UNIT, dtype, whole->own);
-        rows_cast(shards->ops, &cast, array);
+    const ShardSlice *first = &shards->units[unit].slices[slice == SHARD_ALL ? 0 : slice];
+    const ShardSlice *end = slice == SHARD_ALL ? first + shards->units[unit].slice_count : first + 1;
+    Device *device = &shards->ops->device;
+    if (shard_whole(shards)) {
+        Tensor same = tensor_rows(array, first->first, end[-1].first + end[-1].count - first->first);
+        if (dtype == DTYPE_F32) return same;
+        Tensor cast = DEVICE_TENSOR_RAW(device, MEMORY_GATHERED_UNIT, dtype, same.size[0]);
+        rows_cast(shards->ops, &cast, &same);
         return cast;
     }
-    const ShardSlice *of = &whole->slices[slice == SHARD_ALL ? 0 : slice];
-    Tensor gathered = DEVICE_TENSOR_RAW(&shards->ops->device, MEMORY_GATHERED_UNIT, dtype, of->part * comm->size);
-    Tensor own = tensor_rows(array, of->local, of->own), place = tensor_rows(&gathered, 0, of->own);
-    if (of->own && comm->rank) place = tensor_rows(&gathered, of->part * comm->rank, of->own);
-    if (of->own) rows_cast(shards->ops, &place, &own);
-    comm_all_gather(shard_comm(shards), gathered.data, (size_t)of->part * dtype_size(dtype));
+    int64_t room = 0, ranks = shard_comm(shards)->size;
+    for (const ShardSlice *of = first; of < end; of++)
+        room = int64_larger(room, of->first - first->first + of->part * ranks);
+    Tensor gathered = DEVICE_TENSOR_RAW(device, MEMORY_GATHERED_UNIT, dtype, room);
+    for (const ShardSlice *of = first; of < end; of++) { // the room behind a slice is the next one's, which comes later
+        Tensor at = tensor_rows(&gathered, of->first - first->first, of->part * ranks);
+        gather_slice(shards, &at, array, of);
+    }
     return gathered;
 }
 
@@ -182,9 +204,9 @@ void shard_gradients_close(Shards *shards) {
 }
 
 Tensor shard_unreduced(Shards *shards, int unit, int slice) {
-    if (shard_whole(shards)) return shards->gradient[unit];
-    return DEVICE_TENSOR(&shards->ops->device, MEMORY_GRADIENT_SHARD, DTYPE_F32,
-                         shards->units[unit].slices[slice].part * shard_comm(shards)->size);
+    const ShardSlice *of = &shards->units[unit].slices[slice];
+    if (shard_whole(shards)) return tensor_rows(&shards->gradient[unit], of->first, of->count);
+    return DEVICE_TENSOR(&shards->ops->device, MEMORY_GRADIENT_SHARD, DTYPE_F32, of->part * shard_comm(shards)->size);
 }
 
 void shard_reduce(Shards *shards, Tensor *unreduced, int unit, int slice) {

@@ -2,9 +2,9 @@
 // part of each unit's flat array (model/parameters.h). A unit is gathered in the compute dtype for as long as it is walked; its
 // gradient of one micro-batch is reduced when its backward is through. On one rank the part is the whole.
 //
-// What is gathered and reduced at a time is a slice of a flat array: a decoder block is one; the root is cut by rows of embedding
-// and head, so that no rank ever holds a vocabulary matrix. A slice is divided into equal parts, one a rank, in rank order; the
-// last ranks may have less, or nothing. Parts of the embedding's and the head's slices are whole rows.
+// What is gathered and reduced at a time is a slice of a flat array: a decoder block is cut into what a walk reads at a time, the
+// root by rows of embedding and head, so that no rank ever holds a vocabulary matrix. A slice is divided into equal parts, one a
+// rank, in rank order; the last ranks may have less, or nothing. Parts of the embedding's and the head's slices are whole rows.
 #pragma once
 #include "base/arena.h"
 #include "comm/comm.h"
@@ -18,6 +18,15 @@ typedef struct ShardSlice {
     int64_t part;         // elements of a rank's part, the last ones excepted: whole blocks
     int64_t local, own;   // where this rank's part lies in its arrays, and its elements
 } ShardSlice;
+
+// Slices of a block: the matrices of attention (q, k, v, o), gate and up, down; biases and norms.
+typedef enum ShardBlockSlice {
+    SHARD_ATTENTION,
+    SHARD_GATE_UP,
+    SHARD_DOWN,
+    SHARD_VECTORS,
+    SHARD_BLOCK_SLICES
+} ShardBlockSlice;
 
 typedef struct ShardUnit {
     int slice_count;
@@ -73,8 +82,8 @@ typedef struct ShardPart {
 ShardPart shard_part(const Shards *shards, const Parameter *parameter, int slice);
 
 // A slice of one of this rank's arrays (weight, gradient, moment1, moment2 of a unit), of all ranks, in a dtype: `count` elements
-// (and room behind them). SHARD_ALL: the whole flat array, of a unit of one slice or on one rank. fp32 is then the array itself
-// (no byte is copied); otherwise a new tensor with tag MEMORY_GATHERED_UNIT. Give it back with shard_release.
+// (and room behind them). SHARD_ALL: the whole flat array. On one rank fp32 is a view of the array (no byte is copied); otherwise
+// a new tensor with tag MEMORY_GATHERED_UNIT. Give it back with shard_release.
 enum { SHARD_ALL = -1 };
 Tensor shard_gather(Shards *shards, const Tensor *array, int unit, int slice, DType dtype);
 void shard_release(Shards *shards, Tensor *gathered);
@@ -82,7 +91,7 @@ void shard_release(Shards *shards, Tensor *gathered);
 void shard_gradients_open(Shards *shards); // zeros
 void shard_gradients_close(Shards *shards);
 
-// Where the gradient of one micro-batch is summed: a slice of a unit's flat array. On one rank that of the gradients themselves;
+// Where the gradient of one micro-batch is summed: a slice of a unit's flat array. On one rank a view of the gradients;
 // else zeros, with tag MEMORY_GRADIENT_SHARD. shard_reduce adds those of all ranks to the gradients, rank by rank, and releases it:
 // so the sum over micro-batches is the same for every number of ranks that walk them in turn.
 Tensor shard_unreduced(Shards *shards, int unit, int slice);

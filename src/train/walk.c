@@ -2,6 +2,7 @@
 
 #include "base/int64.h"
 #include "model/vocabulary_share.h"
+#include "train/walk_block.h"
 
 void walk_open(Walk *walk, Ops *ops, const Architecture *architecture, Shards *shards, WalkOptions options) {
     *walk = (Walk){.ops = ops,
@@ -56,72 +57,9 @@ static bool idles(const Walk *walk) {
     return walk->batch->count == 0;
 }
 
-// Everything but the input, which the caller sets.
-static void gate_up_open(Walk *walk, BlockActivations *a) {
-    a->gate_up_T2F = DEVICE_TENSOR_RAW(&walk->ops->device, MEMORY_ACTIVATION, walk->options.policy.compute,
-                                       walk->batch->count, 2 * walk->shape.ffn);
-}
-
-static void activations_open(Walk *walk, BlockActivations *a) {
-    Device *device = &walk->ops->device;
-    DType compute = walk->options.policy.compute;
-    int64_t T = walk->batch->count;
-    // Keys and values are read from their pages; norms of heads want what was before them.
-    a->qkv_TC = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T,
-                                  walk->shape.qk_norm ? walk->shape.qkv_columns : walk->shape.heads_columns);
-    a->attn_TO = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, walk->shape.heads_columns);
-    a->lse_TH = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, DTYPE_F32, T, walk->shape.attention.query_heads);
-    a->mid_TD = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, walk->shape.hidden);
-    gate_up_open(walk, a);
-    a->kv = kv_pages_open(walk->ops, MEMORY_ACTIVATION, compute, walk->page_count, &walk->shape.attention);
-}
-
-static void activations_close(Walk *walk, BlockActivations *a) {
-    Device *device = &walk->ops->device;
-    device_release(device, &a->qkv_TC);
-    device_release(device, &a->attn_TO);
-    device_release(device, &a->lse_TH);
-    device_release(device, &a->mid_TD);
-    device_release(device, &a->gate_up_T2F);
-    if (a->kv.keys.data) kv_pages_close(walk->ops, &a->kv);
-}
-
-static void scratch_open(Walk *walk) {
-    Device *device = &walk->ops->device;
-    DType compute = walk->options.policy.compute;
-    int64_t T = walk->batch->count;
-    walk->scratch = (BlockScratch){
-        .norm_TD = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, walk->shape.hidden),
-        .proj_TD = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, walk->shape.hidden),
-        .act_TF = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, walk->shape.ffn),
-    };
-    if (walk->shape.qk_norm)
-        walk->scratch.qkv_TC = DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, compute, T, walk->shape.qkv_columns);
-}
-
-static void scratch_close(Walk *walk) {
-    Device *device = &walk->ops->device;
-    device_release(device, &walk->scratch.norm_TD);
-    device_release(device, &walk->scratch.proj_TD);
-    device_release(device, &walk->scratch.act_TF);
-    device_release(device, &walk->scratch.qkv_TC);
-}
-
-static Tensor gather(Walk *walk, int unit) {
-    return shard_gather(walk->shards, &walk->shards->weight[unit], unit, SHARD_ALL, walk->options.policy.compute);
-}
-
-// Gathers the unit, walks the block into *out_TD, lets the unit go again.
-static void forward_unit(Walk *walk, int unit, BlockActivations *a, Tensor *out_TD) {
-    Tensor gathered = gather(walk, unit);
-    BlockWeights weights = {0};
-    block_weights_view(&weights, walk->shards->table, unit, &gathered);
-    block_weights_share(&weights, &walk->shape.sums);
-    BlockShape shape = block_shape(walk->share, unit, walk->options.tensor);
-    block_forward(walk->ops, &shape, &weights, &walk->cos_sin_PE, walk->batch, a, &walk->scratch, out_TD);
-    if (overflow_possible(walk->options.policy))
-        block_note_overflow(walk->ops, &shape, &walk->overflow, unit, &weights, a, &walk->scratch, out_TD);
-    shard_release(walk->shards, &gathered);
+static Tensor gather_root(Walk *walk) {
+    int root = root_unit(walk);
+    return shard_gather(walk->shards, &walk->shards->weight[root], root, SHARD_ALL, walk->options.policy.compute);
 }
 
 // What a unit hands on becomes the next unit's input: cast to the compute dtype, so that only this copy is kept.
@@ -144,8 +82,7 @@ static void forward_idly(Walk *walk) {
     embedding_rows_forward(&walk->embedding, NULL, walk->round, walk->options.policy.compute);
     for (int layer = 0; layer < root_unit(walk); layer++) {
         enter_unit(walk, layer);
-        Tensor gathered = gather(walk, layer);
-        shard_release(walk->shards, &gathered);
+        walk_block_forward(walk, layer, NULL);
     }
 }
 
@@ -169,7 +106,7 @@ static Tensor embed(Walk *walk) {
         sum_over_shares(walk, &out_TD, &out_TD);
         return out_TD;
     }
-    walk->root = gather(walk, root_unit(walk));
+    walk->root = gather_root(walk);
     Tensor table_VD = root_parameter(walk, &walk->root, PARAMETER_EMBEDDING);
     vocabulary_share_embed(walk->ops, walk->share, walk->options.tensor, &out_TD, &table_VD, NULL, walk->batch->ids);
     return out_TD;
@@ -187,38 +124,35 @@ void walk_forward(Walk *walk, const TokenBatch *round, int64_t page_count) {
         forward_idly(walk);
         return;
     }
-    scratch_open(walk);
     Tensor out_TD = embed(walk);
     for (int layer = 0; layer < layers; layer++) {
-        BlockActivations *a = &walk->activations[layer];
         enter_unit(walk, layer);
-        a->x_TD = cast_on_entry(walk, &out_TD, layer);
-        activations_open(walk, a);
+        walk->activations[layer].x_TD = cast_on_entry(walk, &out_TD, layer);
         out_TD = DEVICE_TENSOR_RAW(device, MEMORY_UNIT_OUTPUT, policy.output, walk->batch->count, walk->shape.hidden);
-        forward_unit(walk, layer, a, &out_TD);
-        if (walk->options.activation_checkpointing == WALK_KEEPS_INPUTS) activations_close(walk, a);
-        if (walk->options.activation_checkpointing == WALK_KEEPS_ATTENTION) device_release(device, &a->gate_up_T2F);
+        walk_block_forward(walk, layer, &out_TD);
     }
     walk->last_TD = out_TD;
 }
 
-// The slice of the root that holds the final norm: its weights, or (of) where their gradient is summed.
-static Tensor norm_view(const Walk *walk, const Tensor *slice) {
-    const Parameter *norm = parameters_find(walk->shards->table, root_unit(walk), PARAMETER_FINAL_NORM);
-    if (shard_whole(walk->shards)) return shard_view(slice, norm);
-    const ShardSlice *of = &walk->shards->units[root_unit(walk)].slices[shard_slice_of(walk->shards, norm)];
-    return tensor_rows(slice, norm->offset - of->first, norm->rows);
+static const Parameter *final_norm(const Walk *walk) {
+    return parameters_find(walk->shards->table, root_unit(walk), PARAMETER_FINAL_NORM);
 }
 
 static int norm_slice(const Walk *walk) {
-    return shard_slice_of(walk->shards, parameters_find(walk->shards->table, root_unit(walk), PARAMETER_FINAL_NORM));
+    return shard_slice_of(walk->shards, final_norm(walk));
+}
+
+// The final norm in its slice of the root: its weights, or (of) where their gradient is summed.
+static Tensor norm_view(const Walk *walk, const Tensor *slice) {
+    const ShardSlice *of = &walk->shards->units[root_unit(walk)].slices[norm_slice(walk)];
+    return tensor_rows(slice, final_norm(walk)->offset - of->first, final_norm(walk)->rows);
 }
 
 static Tensor gather_norm(Walk *walk) {
-    if (shard_whole(walk->shards)) return walk->root;
-    int root = root_unit(walk);
-    return shard_gather(walk->shards, &walk->shards->weight[root], root, norm_slice(walk),
-                        walk->options.policy.compute);
+    int root = root_unit(walk), slice = norm_slice(walk);
+    const ShardSlice *of = &walk->shards->units[root].slices[slice];
+    if (shard_whole(walk->shards)) return tensor_rows(&walk->root, of->first, of->count);
+    return shard_gather(walk->shards, &walk->shards->weight[root], root, slice, walk->options.policy.compute);
 }
 
 static void release_norm(Walk *walk, Tensor *gathered) {
@@ -382,29 +316,10 @@ static Tensor cast_out(Walk *walk, Tensor *dx_TD, int unit) {
     return dboundary_TD;
 }
 
-static void backward_unit(Walk *walk, int unit, BlockActivations *a, Tensor *d_TD) {
-    Tensor gathered = gather(walk, unit), unreduced = shard_unreduced(walk->shards, unit, 0);
-    BlockWeights weights = {0};
-    block_weights_view(&weights, walk->shards->table, unit, &gathered);
-    block_weights_share(&weights, &walk->shape.sums);
-    BlockGradients gradients = block_gradients_view(walk->shards->table, unit, &unreduced);
-    BlockShape shape = block_shape(walk->share, unit, walk->options.tensor);
-    // A recomputation obeys the same policy: its input was kept after the cast on entry; its output is not needed.
-    if (walk->options.activation_checkpointing == WALK_KEEPS_INPUTS)
-        block_forward(walk->ops, &shape, &weights, &walk->cos_sin_PE, walk->batch, a, &walk->scratch, NULL);
-    if (walk->options.activation_checkpointing == WALK_KEEPS_ATTENTION)
-        block_gate_up_forward(walk->ops, &shape, &weights, a, &walk->scratch);
-    block_backward(walk->ops, &shape, &weights, &gradients, &walk->cos_sin_PE, walk->batch, a, &walk->scratch, d_TD);
-    shard_release(walk->shards, &gathered);
-    shard_reduce(walk->shards, &unreduced, unit, 0);
-}
-
 static void backward_idly(Walk *walk) {
     for (int layer = root_unit(walk) - 1; layer >= 0; layer--) {
         enter_unit(walk, layer);
-        Tensor gathered = gather(walk, layer), unreduced = shard_unreduced(walk->shards, layer, 0);
-        shard_release(walk->shards, &gathered);
-        shard_reduce(walk->shards, &unreduced, layer, 0);
+        walk_block_backward(walk, layer, NULL);
     }
     enter_unit(walk, root_unit(walk));
     embedding_rows_backward(&walk->embedding, NULL, walk->round, walk->options.policy.compute);
@@ -419,12 +334,9 @@ void walk_backward(Walk *walk) {
     }
     CHECK(walk->dlast_TD.data, "a micro-batch of %lld tokens without gradients", (long long)walk->batch->count);
     for (int layer = root_unit(walk) - 1; layer >= 0; layer--) {
-        BlockActivations *a = &walk->activations[layer];
-        if (walk->options.activation_checkpointing == WALK_KEEPS_INPUTS) activations_open(walk, a);
-        if (walk->options.activation_checkpointing == WALK_KEEPS_ATTENTION) gate_up_open(walk, a);
         enter_unit(walk, layer);
         Tensor d_TD = cast_back(walk, &walk->dlast_TD);
-        backward_unit(walk, layer, a, &d_TD);
+        walk_block_backward(walk, layer, &d_TD);
         if (layer) {
             walk->dlast_TD = cast_out(walk, &d_TD, layer);
         } else { // within the root: no cast
@@ -432,8 +344,6 @@ void walk_backward(Walk *walk) {
             embedding_rows_backward(&walk->embedding, &d_TD, walk->round, walk->options.policy.compute);
         }
         device_release(device, &d_TD);
-        activations_close(walk, a);
-        device_release(device, &a->x_TD);
     }
     walk_drop(walk);
 }
@@ -441,12 +351,11 @@ void walk_backward(Walk *walk) {
 void walk_drop(Walk *walk) {
     Device *device = &walk->ops->device;
     for (int layer = 0; layer < root_unit(walk); layer++) {
-        activations_close(walk, &walk->activations[layer]);
+        walk_block_close(walk, layer);
         device_release(device, &walk->activations[layer].x_TD);
     }
     device_release(device, &walk->last_TD);
     device_release(device, &walk->dlast_TD);
-    scratch_close(walk);
     shard_release(walk->shards, &walk->root);
     walk->batch = NULL;
 }

@@ -59,9 +59,8 @@ typedef struct Walk {
     const TokenBatch *round, *batch; // of all ranks, and of this one
     int64_t page_count;              // of its keys and values
     BlockActivations *activations;   // [L]
-    BlockScratch scratch;
-    Tensor root;              // gathered root unit, on one rank
-    Tensor last_TD, dlast_TD; // output of the last block and its gradient, in policy.output
+    Tensor root;                     // gathered root unit, on one rank
+    Tensor last_TD, dlast_TD;        // output of the last block and its gradient, in policy.output
     WalkHead head;
     Overflow overflow; // of float16, forward and backward, since walk_begin
 } Walk;
