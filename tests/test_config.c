@@ -328,12 +328,12 @@ static void test_classes(void **state) {
         load("policy:\n  generation:\n    vllm_cfg: {enforce_eager: true}\n    vllm_kwargs: {a: {b: 1}}\n"
              "  megatron_cfg: {enabled: false, anything: [1]}\nlogger: {wandb_enabled: true}\n" TASK);
     assert_int_equal(s->note_count, 4);
-    assert_string_equal(s->notes[0].key, "policy.megatron_cfg");
-    assert_string_equal(s->notes[1].key, "policy.generation.vllm_cfg.enforce_eager");
-    assert_string_equal(s->notes[1].value, "true");
-    expect_in(s->notes[1].origin, "recipe.yaml:3");
-    expect_in(s->notes[1].reason, "vLLM");
-    assert_string_equal(s->notes[2].key, "policy.generation.vllm_kwargs");
+    assert_string_equal(s->notes[0].key, "policy.generation.vllm_cfg.enforce_eager");
+    assert_string_equal(s->notes[0].value, "true");
+    expect_in(s->notes[0].origin, "recipe.yaml:3");
+    expect_in(s->notes[0].reason, "vLLM");
+    assert_string_equal(s->notes[1].key, "policy.generation.vllm_kwargs");
+    assert_string_equal(s->notes[2].key, "policy.megatron_cfg");
     static const struct {
         char *override;
         const char *message;
@@ -344,8 +344,7 @@ static void test_classes(void **state) {
         {"policy.automodel_cfg.enabled=false", "false is not supported yet; only true is"},
         {"policy.automodel_cfg.activation_checkpointing=full",
          "activation_checkpointing: expected true, false or selective, found 'full'"},
-        {"policy.megatron_cfg.enabled=true",
-         "policy.megatron_cfg.enabled: true is not supported yet; only false is (Train by Megatron)"},
+        {"policy.megatron_cfg.enabled=true", NULL},
         {"policy.generation.colocated.enabled=false", NULL},
         {"policy.automodel_cfg.cpu_offload=true", NULL},
         {"+policy.is_vlm=true", "policy.is_vlm: true is not supported yet; only false is (A model that sees or hears)"},
@@ -372,10 +371,10 @@ static void test_classes(void **state) {
 static void test_all_refusals(void **state) {
     (void)state;
     static const char text[] =
-        "grpo:\n  seed: x\n  async_grpo: {enabled: true}\npolicy:\n  megatron_cfg: {enabled: true}\n" TASK;
+        "grpo:\n  seed: x\n  async_grpo: {enabled: true}\npolicy:\n  draft: {enabled: true}\n" TASK;
     refuse(text, NULL,
            "recipe.yaml:2: grpo.seed: expected an integer from 0 to 9e+18, found 'x'; not accepted either: "
-           "grpo.async_grpo.enabled, policy.megatron_cfg.enabled");
+           "grpo.async_grpo.enabled, policy.draft.enabled");
     // A message that cannot go on is not lost behind them, nor they behind it.
     refuse("grpo: {async_grpo: {enabled: true}}\npolicy: {optimizer: null}\n" TASK, NULL,
            "only false is (Sample and train at the same time)");

@@ -270,6 +270,55 @@ static void bytes_on_the_wire(void **state) {
     }
 }
 
+// Without gradients an update is its weight decay alone.
+static void decay_of_vectors(void **state) {
+    (void)state;
+    for (int spared = 0; spared < 2; spared++) {
+        Error error = {0};
+        Ops ops;
+        ModelFile *file;
+        Shards shards;
+        Arena arena = {0};
+        if (!ops_open(&ops, (OpsOptions){.threads = 1}, &error) || !model_file_open(&file, folder[MODEL_QWEN2], &error))
+            fail_msg("%s", error.text);
+        const ParameterTable *table = model_file_parameters(file);
+        world.device = &ops.device;
+        shard_open_ranks(&shards, &ops, table, (ShardOptions){.comm = &world, .piece_rows = PIECE});
+        if (!shard_load(&shards, file, &error)) fail_msg("%s", error.text);
+        shard_gradients_open(&shards);
+        float **before = arena_array(&arena, float *, table->unit_count);
+        for (int unit = 0; unit < table->unit_count; unit++) {
+            int64_t own = shards.units[unit].own;
+            before[unit] = arena_array(&arena, float, own + 1);
+            if (own) memcpy(before[unit], shards.weight[unit].data, (size_t)own * sizeof(float));
+        }
+        OptimizerOptions options = {.weight_decay = 0.5,
+                                    .beta1 = 0.9,
+                                    .beta2 = 0.99,
+                                    .eps = 1e-8,
+                                    .spares_vectors = spared};
+        shard_update(&shards, &options, 0.5, 1);
+        int64_t vectors = 0;
+        for (int i = 0; i < table->count; i++) {
+            const Parameter *parameter = &table->items[i];
+            float kept = spared && parameter->vector ? 1 : 0.75f;
+            vectors += parameter->vector;
+            for (int slice = 0; slice < shards.units[parameter->unit].slice_count; slice++) {
+                ShardPart part = shard_part(&shards, parameter, slice);
+                const float *weight = shards.weight[parameter->unit].data;
+                for (int64_t at = part.local; at < part.local + part.count; at++)
+                    assert_true(weight[at] == kept * before[parameter->unit][at]);
+            }
+        }
+        assert_true(vectors > 2 * 5); // two norms and three biases of each block, and the last norm
+        shard_gradients_close(&shards);
+        shard_close(&shards);
+        model_file_close(file);
+        ops_close(&ops);
+        arena_close(&arena);
+    }
+}
+
 int main(void) {
     Error error = {0};
     if (!comm_open_world(&world, &error)) {
@@ -283,6 +332,7 @@ int main(void) {
         cmocka_unit_test(chunks_recomputation_and_losses_over_sequences),
         cmocka_unit_test(with_tensor_parallel_ranks),
         cmocka_unit_test(bytes_on_the_wire),
+        cmocka_unit_test(decay_of_vectors),
     };
     int failed = cmocka_run_group_tests(tests, setup_models, remove_models);
     comm_close_world(&world);

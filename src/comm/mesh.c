@@ -3,9 +3,8 @@
 bool mesh_open(Mesh *mesh, const Comm *world, int64_t tensor_parallel, Device *device, Error *error) {
     *mesh = (Mesh){0};
     if (tensor_parallel < 1 || world->size % tensor_parallel)
-        return error_set(
-            error, "policy.automodel_cfg.tensor_parallel_size is %lld, which does not divide the number of ranks, %d",
-            (long long)tensor_parallel, world->size);
+        return error_set(error, "is %lld, which does not divide the number of ranks, %d", (long long)tensor_parallel,
+                         world->size);
     int tensor = (int)tensor_parallel;
     *mesh = (Mesh){.world = *world};
     mesh->world.device = device;

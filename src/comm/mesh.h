@@ -10,7 +10,7 @@ typedef struct Mesh {
 } Mesh;
 
 // Buffers of collectives are device's (may be NULL where comm_all_to_all is not called). world is self, pretend or mpi. Refuses a
-// number of ranks that tensor_parallel does not divide.
+// number of ranks that tensor_parallel does not divide; the message goes on behind the name of its key.
 bool mesh_open(Mesh *mesh, const Comm *world, int64_t tensor_parallel, Device *device, Error *error);
 Mesh mesh_self(Device *device); // one rank
 void mesh_close(Mesh *mesh);    // accepts a zero-initialised one

@@ -10,7 +10,14 @@ typedef struct Printer {
     Arena *arena;
     bool annotate;
     Algorithm algorithm;
+    bool megatron;
 } Printer;
+
+// Why a key of this recipe does not count, or NULL.
+static const char *unused(const Printer *printer, const char *key) {
+    const char *foreign = settings_key_foreign(key, printer->algorithm);
+    return foreign ? foreign : settings_key_unused(key, printer->megatron);
+}
 
 // ---- scalars
 
@@ -114,7 +121,7 @@ static void put_comment(const Printer *printer, const Value *value, const Settin
     for (size_t i = comment; i < printer->out->length; i++)
         if ((unsigned char)printer->out->text[i] < ' ') printer->out->text[i] = ' ';
     if (!row) return;
-    const char *foreign = settings_key_foreign(row->key, printer->algorithm);
+    const char *foreign = unused(printer, row->key);
     if (foreign)
         strbuf_format(printer->out, "; no effect: %s", foreign);
     else if (row->class == SETTING_NOT_APPLICABLE)
@@ -128,7 +135,8 @@ static void put_comment(const Printer *printer, const Value *value, const Settin
 // Whether anything of it is worth printing: not what has no effect and no one wrote.
 static bool is_shown(const Printer *printer, const Value *value, const char *key) {
     const Setting *row = settings_table_find(key);
-    if (row && row->class == SETTING_NOT_APPLICABLE && is_default(value)) return false;
+    bool counts = !row || (row->class != SETTING_NOT_APPLICABLE && !unused(printer, key));
+    if (!counts && is_default(value)) return false;
     if (value->kind != VALUE_MAP || !value->first) return true;
     if (!settings_table_group(key)) return true;
     for (const Value *at = value->first; at; at = at->next)
@@ -156,7 +164,11 @@ static void put_map(const Printer *printer, const Value *map, const char *prefix
 
 static void put_settings(StrBuf *out, const Settings *settings, bool annotate) {
     Arena arena = {0};
-    Printer printer = {.out = out, .arena = &arena, .annotate = annotate, .algorithm = settings->algorithm};
+    Printer printer = {.out = out,
+                       .arena = &arena,
+                       .annotate = annotate,
+                       .algorithm = settings->algorithm,
+                       .megatron = settings->megatron.enabled};
     strbuf_puts(out, "");
     put_map(&printer, settings->tree, "", 0);
     arena_close(&arena);
@@ -190,6 +202,9 @@ static bool is_list(const Settings *settings, const char *key) {
 // Keys that say something; data sets key by key where there are no lists of them.
 static bool is_compared(const Setting *row, const Settings *before, const Settings *after) {
     if (row->class != SETTING_HONOURED) return false;
+    if (settings_key_unused(row->key, before->megatron.enabled) &&
+        settings_key_unused(row->key, after->megatron.enabled))
+        return false;
     if (!strcmp(row->key, "data.train")) return is_list(before, row->key) || is_list(after, row->key);
     if (!strcmp(row->key, "env") || !strcmp(row->key, "data.validation")) return true;
     return row->type != SETTING_GROUP && row->offset != SETTING_NOWHERE;

@@ -8,6 +8,7 @@
 #include "config/settings_check.h"
 #include "config/settings_data.h"
 #include "config/settings_key.h"
+#include "config/settings_megatron.h"
 #include "config/settings_read.h"
 #include "config/settings_suggest.h"
 #include "config/settings_table.h"
@@ -74,6 +75,12 @@ static bool check_list_names(Loading *loading, const Value *list, const char *pr
     return true;
 }
 
+// A key that Megatron does not know is refused where its keys count.
+static bool is_open(Loading *loading, const Setting *row, const char *key) {
+    return row && row->open &&
+           (strcmp(key, "policy.megatron_cfg") || !settings_megatron_enabled(loading->settings->tree));
+}
+
 // All names are checked before any value is resolved or read, so that a slip in a name is told before what follows from it.
 // Below an open row only keys with rows of their own are looked at.
 static bool check_names(Loading *loading, const Value *map, const char *prefix, bool open) {
@@ -88,7 +95,8 @@ static bool check_names(Loading *loading, const Value *map, const char *prefix, 
         if (!*prefix && !check_group(loading, at, key)) return false;
         if (row && value_is_mandatory(at))
             return value_fail(loading->error, loading->arena, at, "a value is mandatory; give one: %s=…", key);
-        if (at->kind == VALUE_MAP && group && !check_names(loading, at, key, open || (row && row->open))) return false;
+        if (at->kind == VALUE_MAP && group && !check_names(loading, at, key, open || is_open(loading, row, key)))
+            return false;
         if (at->kind == VALUE_LIST && settings_key_holds_datasets(key) && !check_list_names(loading, at, key))
             return false;
     }
@@ -143,10 +151,11 @@ static bool read_rewards(Loading *loading, const Value *map) {
     return true;
 }
 
-// Of another algorithm than the recipe's.
+// Of another algorithm than the recipe's, or of another way to say how it trains.
 static bool is_foreign(Loading *loading, const Value *value, const char *key) {
     char row[SETTINGS_KEY_SIZE];
     const char *reason = settings_key_foreign(settings_key_row(row, key), loading->settings->algorithm);
+    if (!reason) reason = settings_key_unused(key, loading->settings->megatron.enabled);
     if (!reason) return false;
     note(loading, reason, value);
     return true;
@@ -221,6 +230,7 @@ bool settings_load(Settings **out, Arena *arena, const char *recipe_path, int ov
     if (!check_names(&loading, tree, "", false) || !interpolate_resolve(tree, arena, error)) return false;
     // Once more: an interpolation may have put a mapping in.
     if (!check_names(&loading, tree, "", false)) return false;
+    settings->megatron.enabled = settings_megatron_enabled(tree);
     bool read = read_values(&loading, tree, "");
     if (loading.wrong_values) *error = loading.wrong;
     if (!read || loading.wrong_values) return false;
@@ -250,6 +260,11 @@ void settings_log_notes(const Settings *settings) {
 const char *settings_origin(const Settings *settings, Arena *arena, const char *key) {
     const Value *value = value_find(settings->tree, key);
     return value ? value_origin(arena, value->origin) : SETTINGS_TABLE_DEFAULT;
+}
+
+const char *settings_tensor_key(const Settings *settings) {
+    return settings->megatron.enabled ? "policy.megatron_cfg.tensor_model_parallel_size"
+                                      : "policy.automodel_cfg.tensor_parallel_size";
 }
 
 bool settings_validates(const Settings *settings) {

@@ -65,6 +65,22 @@ typedef struct PolicyOptions {
     BatchingOptions batching; // what these and train_micro_batch_size say
 } PolicyOptions;
 
+// policy.megatron_cfg.*: enabled, it says how to train in place of policy.automodel_cfg, policy.optimizer and policy.scheduler
+// (config/settings_megatron.h).
+typedef struct MegatronOptions {
+    bool enabled;
+    int64_t tensor_model_parallel_size;
+    bool activation_checkpointing;
+    const char *recompute_granularity; // "full" or "selective"
+    const char *optimizer;             // "adam"
+    double lr, min_lr, weight_decay, adam_beta1, adam_beta2, adam_eps;
+    double clip_grad;                            // 0: no clipping
+    double start_weight_decay, end_weight_decay; // NAN: weight_decay
+    const char *lr_decay_style;                  // "constant", "linear" or "cosine"
+    int64_t lr_decay_iters, lr_warmup_iters;     // steps; 0: none given
+    double lr_warmup_init;
+} MegatronOptions;
+
 // data.*, env.*
 typedef struct DataOptions {
     int64_t max_input_seq_length; // samples of longer prompts are left out
@@ -125,6 +141,7 @@ typedef struct Settings {
     LossOptions loss_fn;
     CheckpointOptions checkpointing;
     PolicyOptions policy;
+    MegatronOptions megatron;
     OptimizerOptions optimizer;
     ScheduleOptions scheduler;
     GenerationOptions generation, val_generation; // training and validation sampling
@@ -150,5 +167,6 @@ void settings_log_notes(const Settings *settings);
 // Where the value of a key was written: "recipe.yaml:12", "override grpo.seed=7", "built-in default".
 const char *settings_origin(const Settings *settings, Arena *arena, const char *key);
 
+const char *settings_tensor_key(const Settings *settings);    // the key of policy.tensor_parallel_size
 bool settings_validates(const Settings *settings);            // validation happens at all
 int64_t settings_prompts_per_batch(const Settings *settings); // of one rollout; SFT: conversations of a step

@@ -1,6 +1,7 @@
 #include "config/settings_check.h"
 
 #include "config/settings_data.h"
+#include "config/settings_megatron.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -92,7 +93,10 @@ static bool check_rewards(const Check *check) {
                   grpo->batch_multiplier, (long long)grpo->num_prompts_per_step);
 }
 
-static bool check_optimizer(const Check *check) {
+// Megatron's keys, checked by their names, become the other ones' fields.
+static bool check_training(const Check *check) {
+    if (check->settings->megatron.enabled)
+        return settings_megatron_apply(check->settings, check->error) || with_place(check);
     return (optimizer_options_check(&check->settings->optimizer, check->error) &&
             optimizer_schedule_check(&check->settings->scheduler, check->error)) ||
            with_place(check);
@@ -199,7 +203,7 @@ bool settings_check(Settings *settings, Arena *arena, Error *error) {
     if (!settings->policy.chat_template)
         settings->policy.chat_template = "{% for message in messages %}{{ message.content }}{% endfor %}";
     Check check = {.settings = settings, .arena = arena, .error = error};
-    if (!check_precision(&check) || !check_micro_batches(&check) || !check_optimizer(&check) || !check_data(&check) ||
+    if (!check_precision(&check) || !check_micro_batches(&check) || !check_training(&check) || !check_data(&check) ||
         !check_deadline(&check) || !check_checkpoints(&check))
         return false;
     return settings->algorithm == ALGORITHM_SFT ||

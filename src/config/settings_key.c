@@ -57,3 +57,16 @@ const char *settings_key_foreign(const char *key, Algorithm algorithm) {
     if (settings_key_serves(key, algorithm)) return NULL;
     return algorithm == ALGORITHM_SFT ? "with sft no answers are sampled and rewarded" : "has a meaning with sft only";
 }
+
+const char *settings_key_unused(const char *key, bool megatron) {
+    static const char *const replaced[] = {"policy.automodel_cfg", "policy.optimizer", "policy.scheduler"};
+    if (!megatron)
+        return settings_key_at_or_below(key, "policy.megatron_cfg")
+                   ? "counts with policy.megatron_cfg.enabled: true only"
+                   : NULL;
+    // One engine trains whatever the recipe names, and its blocks hand on an output.
+    if (!strcmp(key, "policy.automodel_cfg") || !strcmp(key, "policy.automodel_cfg.fsdp_output_dtype")) return NULL;
+    for (int i = 0; i < 3; i++)
+        if (settings_key_at_or_below(key, replaced[i])) return "policy.megatron_cfg, which is enabled, takes its place";
+    return NULL;
+}

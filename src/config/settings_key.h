@@ -16,6 +16,10 @@ const char *settings_key_section(Algorithm algorithm);                  // "grpo
 bool settings_key_serves(const char *key, Algorithm algorithm);         // the key of a row means something to it
 const char *settings_key_foreign(const char *key, Algorithm algorithm); // else why not; NULL when it does
 
+// A recipe trains by the keys of policy.megatron_cfg, where that is enabled, or by those that it takes the place of. Why a key
+// is one of the others and does not count, or NULL.
+const char *settings_key_unused(const char *key, bool megatron);
+
 // The key of the row, or group of rows, that a key without one of its own has (both for data.validation.1 it is data.train), written to
 // row; the key itself when there is no such rule.
 const char *settings_key_row(char row[SETTINGS_KEY_SIZE], const char *key);

@@ -11,11 +11,18 @@ static const char *last_part(const char *key) {
     return dot ? dot + 1 : key;
 }
 
+// The names in the section of the other way to train are told in there alone, as some are those of the first.
+static bool is_candidate(const char *row, const char *key) {
+    static const char section[] = "policy.megatron_cfg";
+    return !settings_key_at_or_below(row, section) || settings_key_at_or_below(key, section);
+}
+
 // The only row whose last part is that of key, or NULL.
 static const char *same_name_elsewhere(const char *key) {
     const char *found = NULL;
     for (size_t i = 0; i < settings_table_count; i++) {
-        if (strcmp(last_part(settings_table[i].key), last_part(key))) continue;
+        if (strcmp(last_part(settings_table[i].key), last_part(key)) || !is_candidate(settings_table[i].key, key))
+            continue;
         if (found) return NULL;
         found = settings_table[i].key;
     }
@@ -28,7 +35,7 @@ static const char *same_group_elsewhere(Arena *arena, const char *key) {
     for (size_t i = 0; i < settings_table_count; i++) {
         const char *row = settings_table[i].key;
         for (size_t end = 0; row[end]; end++) {
-            if (row[end] != '.') continue;
+            if (row[end] != '.' || !is_candidate(row, key)) continue;
             const char *group = arena_bytes(arena, row, end);
             if (strcmp(last_part(group), last_part(key)) || (found && !strcmp(found, group))) continue;
             if (found) return NULL;

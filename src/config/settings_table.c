@@ -71,7 +71,11 @@
 
 #define BILLION 1e9
 #define GYM "A penalty of NeMo-Gym's agents, which do not run here."
-#define MEGATRON "an internal of Megatron, the other training backend"
+#define MEGATRON "an internal of Megatron; whet trains and samples with its own engine"
+#define FUSED_LOSS "the loss always runs with the head; policy.logprob_chunk_size says by how many tokens"
+#define MULTI_TOKEN "has a meaning with policy.megatron_cfg.mtp_num_layers only"
+#define NO_EXPERTS "there are no experts"
+#define ONE_STAGE "there is one pipeline stage"
 #define VLLM "an internal of vLLM; whet samples with its own engine"
 #define ENVIRONMENT "an environment that is not here; a data set that names it is refused"
 #define OTHER_ENGINE "a key of another generation backend; whet samples with its own engine"
@@ -84,6 +88,7 @@
 #define LORA "has a meaning with policy.automodel_cfg.lora_cfg.enabled only"
 #define ONE_MEMORY "there is one memory"
 #define ONE_PROGRAM "sampling runs where training runs; results do not depend on it"
+#define FLOAT32_STATES "masters, gradients and moments are float32, divided over the ranks"
 #define FUSED_ADAM "an option of Transformer Engine's FusedAdam, which policy.optimizer.name refuses"
 #define QUANTISED "has a meaning with policy.quant_cfg only"
 
@@ -266,6 +271,8 @@ const Setting settings_table[] = {
     ONLY("checkpointing.is_peft", "false", "false", "Checkpoints of adapters."),
 
 #include "config/settings_policy.inc"
+
+#include "config/settings_megatron.inc"
 
     INTEGER_OR_NULL("data.max_input_seq_length", data.max_input_seq_length, "${policy.max_total_sequence_length}", 1,
                     BILLION, BILLION, "Tokens of a prompt at most; the samples of a longer one are left out."),
@@ -494,6 +501,12 @@ const char *settings_table_fallback(const Setting *row, Algorithm algorithm) {
                                          {"policy.optimizer.kwargs.betas", "[0.9,0.98]"},
                                          {"policy.optimizer.kwargs.eps", "1e-5"},
                                          {"policy.scheduler", "null"},
+                                         {"policy.megatron_cfg.optimizer.min_lr", "4.9999e-6"},
+                                         {"policy.megatron_cfg.optimizer.weight_decay", "0.1"},
+                                         {"policy.megatron_cfg.optimizer.adam_beta2", "0.98"},
+                                         {"policy.megatron_cfg.optimizer.adam_eps", "1e-5"},
+                                         {"policy.megatron_cfg.scheduler.lr_warmup_iters", "50"},
+                                         {"policy.megatron_cfg.scheduler.lr_warmup_init", "4.9999e-6"},
                                          {"data.train.seed", "${sft.seed}"},
                                          {"data.default.processor", "sft_processor"}};
     if (!row->fallback || !settings_key_serves(row->key, algorithm)) return NULL;

@@ -110,7 +110,7 @@ static const char *short_value(const char *value) {
 static bool load_arm(PlanArm *arm, const Asked *asked, int number, Error *error) {
     const Arguments *arguments = asked->arguments;
     int given = arguments->operand_count - 1, count = given;
-    char **overrides = arena_array(asked->arena, char *, given + MOST_VARIED + 2);
+    char **overrides = arena_array(asked->arena, char *, given + MOST_VARIED + 3);
     memcpy(overrides, arguments->operands + 1, (size_t)given * sizeof *overrides);
     if (asked->tensor) {
         static const char *const keys[] = {"policy.automodel_cfg", "policy.generation.vllm_cfg"};
@@ -129,6 +129,11 @@ static bool load_arm(PlanArm *arm, const Asked *asked, int number, Error *error)
     }
     Settings *settings;
     if (!settings_load(&settings, asked->arena, arguments->operands[0], count, overrides, error)) return false;
+    if (asked->tensor && settings->megatron.enabled) { // which the recipe alone tells
+        overrides[count++] =
+            arena_format(asked->arena, "%s=%lld", settings_tensor_key(settings), (long long)asked->tensor);
+        if (!settings_load(&settings, asked->arena, arguments->operands[0], count, overrides, error)) return false;
+    }
     arm->settings = settings;
     arm->overrides = overrides;
     arm->override_count = count;

@@ -126,6 +126,8 @@ static void add_help(PlanFit *fit, const Search *search, const Trial *trial) {
 
 static void try_setting(PlanFit *fit, const Search *search, const char *setting) {
     Trial trial = {0};
+    const char *key = arena_bytes(search->arena, setting, strcspn(setting, "="));
+    if (settings_key_unused(key, search->arm->settings->megatron.enabled)) return;
     set(&trial, search->arena, "%s", setting);
     add_help(fit, search, &trial);
 }
@@ -141,6 +143,7 @@ static void find_helps(PlanFit *fit, const Search *search) {
             sample = search->arm->plan.prompt_tokens + search->arm->plan.answer_tokens;
     static const char *const settings[] = {"policy.automodel_cfg.activation_checkpointing=selective",
                                            "policy.automodel_cfg.activation_checkpointing=true",
+                                           "policy.megatron_cfg.activation_checkpointing=true",
                                            "policy.automodel_cfg.fsdp_output_dtype=bfloat16",
                                            "policy.precision=bfloat16",
                                            "policy.logprob_chunk_size=64",
@@ -157,7 +160,7 @@ static void find_helps(PlanFit *fit, const Search *search) {
                                 int64_larger(pages, kv_pages_of(sample)) * KV_PAGE_TOKENS));
     add_help(fit, search, &cache);
     if (search->arm->plan.ranks > 1) {
-        set(&tensor, search->arena, "policy.automodel_cfg.tensor_parallel_size=%d", 2);
+        set(&tensor, search->arena, "%s=%d", settings_tensor_key(s), 2);
         add_help(fit, search, &tensor);
     }
     qsort(fit->helps, (size_t)fit->help_count, sizeof *fit->helps, most_first);

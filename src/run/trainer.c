@@ -27,8 +27,8 @@ static GenerationOptions engine_options(const Trainer *t) {
 static bool open_layout(TrainerLayout *layout, Trainer *t, const Comm *world, int64_t ranks, int64_t segments,
                         const char *key, Error *error) {
     const Architecture *whole = t->model.architecture;
-    if (!mesh_open(&layout->mesh, world, ranks, &t->ops.device, error) ||
-        !tensor_share_open(&layout->share, whole, layout->mesh.tensor.rank, layout->mesh.tensor.size, segments, key,
+    if (!mesh_open(&layout->mesh, world, ranks, &t->ops.device, error)) return error_prefix(error, "%s ", key);
+    if (!tensor_share_open(&layout->share, whole, layout->mesh.tensor.rank, layout->mesh.tensor.size, segments, key,
                            error))
         return false;
     layout->parameters = t->model.parameters;
@@ -53,8 +53,7 @@ static int64_t sampling_ranks(const Settings *s, const Comm *world) {
 static bool open_layouts(Trainer *t, const Comm *world, Error *error) {
     const Settings *s = t->settings;
     int64_t training = s->policy.tensor_parallel_size, sampling = sampling_ranks(s, world);
-    if (!open_layout(&t->training, t, world, training, s->whet.tensor_segments,
-                     "policy.automodel_cfg.tensor_parallel_size", error))
+    if (!open_layout(&t->training, t, world, training, s->whet.tensor_segments, settings_tensor_key(s), error))
         return false;
     t->mesh = t->training.mesh;
     return open_layout(&t->sampling, t, world, sampling, t->training.share.segments * training,

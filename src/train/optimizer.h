@@ -9,6 +9,7 @@ typedef struct OptimizerOptions {
     const char *name; // "torch.optim.AdamW"
     double lr, weight_decay, beta1, beta2, eps;
     double max_grad_norm; // 0: no clipping (null)
+    bool spares_vectors;  // no weight decay for norms and biases, as Megatron has it; torch's AdamW lowers them too
 } OptimizerOptions;
 
 // Refuses what cannot be obeyed, naming policy.optimizer.<key> or policy.max_grad_norm.

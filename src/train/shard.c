@@ -225,10 +225,14 @@ void shard_reduce(Shards *shards, Tensor *unreduced, int unit, int slice) {
 
 // ---- norm and update
 
-// Elements of this rank, by parameter and slice.
-static Tensor gradient_part(const Shards *shards, const Parameter *parameter, int slice) {
+// Elements of this rank in one of the flat arrays, by parameter and slice.
+static Tensor part_of(const Shards *shards, const Tensor *flat, const Parameter *parameter, int slice) {
     ShardPart part = shard_part(shards, parameter, slice);
-    return tensor_rows(&shards->gradient[parameter->unit], part.local, part.count);
+    return tensor_rows(&flat[parameter->unit], part.local, part.count);
+}
+
+static Tensor gradient_part(const Shards *shards, const Parameter *parameter, int slice) {
+    return part_of(shards, shards->gradient, parameter, slice);
 }
 
 static RowsSquares sum_over(Comm *comm, RowsSquares own) {
@@ -275,6 +279,22 @@ double shard_gradient_norm(const Shards *shards, Comm *tensor) {
     return sqrt(total.coarse + total.fine);
 }
 
+// Parameter by parameter, as each has a weight decay of its own: the update is one of single elements, so its parts change no
+// bit, and the gaps between parameters stay zeros.
+static void update_parts(Shards *shards, AdamwStep step) {
+    double weight_decay = step.weight_decay;
+    EACH_PART(shards, parameter, slice) {
+        Tensor gradient = gradient_part(shards, parameter, slice);
+        if (!gradient.size[0]) continue;
+        Tensor weight = part_of(shards, shards->weight, parameter, slice);
+        Tensor moment1 = part_of(shards, shards->moment1, parameter, slice);
+        Tensor moment2 = part_of(shards, shards->moment2, parameter, slice);
+        step.weight_decay = parameter->vector ? 0 : weight_decay;
+        shards->ops->unit = parameter->unit; // for a trace
+        adamw_update(shards->ops, &weight, &moment1, &moment2, &gradient, step);
+    }
+}
+
 void shard_update(Shards *shards, const OptimizerOptions *options, double lr, double gradient_scale) {
     shards->step++;
     AdamwStep step = {.lr = lr,
@@ -284,6 +304,10 @@ void shard_update(Shards *shards, const OptimizerOptions *options, double lr, do
                       .weight_decay = options->weight_decay,
                       .gradient_scale = gradient_scale,
                       .step = shards->step};
+    if (options->spares_vectors) {
+        update_parts(shards, step);
+        return;
+    }
     for (int unit = 0; unit < shards->table->unit_count; unit++) {
         shards->ops->unit = unit; // for a trace
         adamw_update(shards->ops, &shards->weight[unit], &shards->moment1[unit], &shards->moment2[unit],

@@ -101,5 +101,6 @@ void shard_reduce(Shards *shards, Tensor *unreduced, int unit, int slice);
 // (rows_squares). NaN or infinite when an element is.
 double shard_gradient_norm(const Shards *shards, Comm *tensor);
 
-// One AdamW step on every unit with gradients times gradient_scale.
+// One AdamW step on every unit with gradients times gradient_scale; options->spares_vectors: without weight decay for parameters
+// that are vectors.
 void shard_update(Shards *shards, const OptimizerOptions *options, double lr, double gradient_scale);
