@@ -95,7 +95,6 @@ static double train(ModelSetup *setup, const Shape *shape, const Samples *sample
     LossOptions loss = loss_options_default();
     loss.reference_policy_kl_penalty = 0;
     UpdateOptions options = {.batching = {.micro_batch_size = shape->micro},
-                             .head_chunk = 256,
                              .filter = {.temperature = 1, .top_p = 1},
                              .optimizer = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .max_grad_norm = 1},
                              .lr = 1e-6};
@@ -143,6 +142,8 @@ int main(int argc, char **argv) {
     }
     double peak = peak_gflops(&setup.ops);
     double generation = generate(&setup, &shape, &samples, &arena);
+    resident_drop_weights(&setup.resident); // as a run does before its update
+    resident_drop_scratch(&setup.resident);
     ledger_reset_peaks(&setup.ops.device.ledger);
     uint64_t before = ops_worked(&setup.ops).flops;
     double training = train(&setup, &shape, &samples, &result, &arena);

@@ -43,7 +43,8 @@ static void test_blocks_are_apart(void **state) {
             slot->data = NULL;
             continue;
         }
-        size_t bytes = BLOCK_POOL_FROM + noise(&seed) % (noise(&seed) % 8 ? 3 << 20 : 90 << 20);
+        size_t bytes = noise(&seed) % 8 ? (1 + noise(&seed) % 12) * BLOCK_POOL_FROM : noise(&seed) % (90 << 20);
+        if (bytes < BLOCK_POOL_FROM) bytes = BLOCK_POOL_FROM;
         size_t limit = (size_t)(noise(&seed) % 4) << 23;
         bool zeroed;
         *slot = (Held){.words = bytes / 4, .mark = turn};

@@ -215,6 +215,29 @@ static void test_tensors_are_aligned_and_zero(void **state) {
     device_close(&device);
 }
 
+// Large tensors whose sizes come again exactly take no more than their pages; those of micro-batches share blocks nearly of a size.
+static void test_blocks_are_as_large_as_tags_say(void **state) {
+    (void)state;
+    Device device = {.kind = DEVICE_CPU};
+    const MemoryTag exact[] = {MEMORY_WEIGHT_SHARD, MEMORY_OPTIMIZER, MEMORY_GRADIENT_SHARD, MEMORY_ROLLOUT_WEIGHTS};
+    enum { EXACT = sizeof exact / sizeof *exact, COUNT = 1183744 }; // 4.52 MiB: 1156 pages
+    Tensor kept[EXACT];
+    for (int i = 0; i < EXACT; i++) kept[i] = DEVICE_TENSOR(&device, exact[i], DTYPE_F32, COUNT);
+    Tensor longer = DEVICE_TENSOR(&device, MEMORY_ACTIVATION, DTYPE_F32, COUNT);
+    void *place = longer.data;
+    device_release(&device, &longer);
+    Tensor shorter = DEVICE_TENSOR(&device, MEMORY_ACTIVATION, DTYPE_F32, COUNT - 9999);
+    if (device.pool.mappings.count) { // not under a sanitizer
+        for (int i = 1; i < EXACT; i++) assert_ptr_equal(kept[i].data, (char *)kept[0].data + i * (int64_t)COUNT * 4);
+        assert_ptr_equal(shorter.data, place);
+    }
+    const float *numbers = shorter.data;
+    for (int i = 0; i < COUNT - 9999; i++) assert_true(numbers[i] == 0);
+    device_release(&device, &shorter);
+    for (int i = 0; i < EXACT; i++) device_release(&device, &kept[i]);
+    device_close(&device);
+}
+
 static void test_views_lie_inside(void **state) {
     (void)state;
     Device device = {.kind = DEVICE_CPU};
@@ -537,6 +560,7 @@ int main(void) {
         cmocka_unit_test(test_rounding_all_over_the_floats),
         cmocka_unit_test(test_elements_are_loaded_and_stored),
         cmocka_unit_test(test_tensors_are_aligned_and_zero),
+        cmocka_unit_test(test_blocks_are_as_large_as_tags_say),
         cmocka_unit_test(test_views_lie_inside),
         cmocka_unit_test(test_broken_sizes_end_the_program),
         cmocka_unit_test(test_planned_tensors_have_apart_addresses_that_do_not_exist),

@@ -6,12 +6,14 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { HUGE_PAGE = 2 << 20, MAPPING = 64 << 20, CLASSES = 8 };
+enum { PAGE = 4096, HUGE_PAGE = 2 << 20, MAPPING = 64 << 20 };
 
-// Sizes are rounded up to an eighth of their power of two, so that micro-batches of nearly equal lengths share blocks.
-static size_t capacity_of(size_t bytes) {
-    size_t step = ((size_t)1 << (63 - __builtin_clzll(bytes))) / CLASSES;
+static size_t round_up(size_t bytes, size_t step) {
     return (bytes + step - 1) / step * step;
+}
+
+static size_t capacity_of(size_t bytes) {
+    return round_up(bytes, PAGE);
 }
 
 static void insert(BlockPoolRanges *ranges, size_t index, BlockPoolRange range) {
@@ -60,7 +62,7 @@ static void *take_empty(BlockPool *pool, size_t capacity) {
 }
 
 static bool map_more(BlockPool *pool, size_t capacity) {
-    size_t bytes = capacity < MAPPING ? MAPPING : (capacity + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    size_t bytes = capacity < MAPPING ? MAPPING : round_up(capacity, HUGE_PAGE);
     char *all = mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (all == MAP_FAILED) return false;
     size_t head = (HUGE_PAGE - (uintptr_t)all % HUGE_PAGE) % HUGE_PAGE;

@@ -8,7 +8,7 @@
 #endif
 #endif
 
-enum { ALIGNMENT = 64 };
+enum { ALIGNMENT = 64, CLASSES = 8 };
 
 // Where the plan's addresses begin: in the hole between user and kernel space (x86-64: not canonical with 4 or 5 levels of
 // pages), so that a kernel that touches one faults at once.
@@ -40,20 +40,36 @@ static bool pooled(size_t bytes) {
 #endif
 }
 
+// Sizes of weights, gradients and moments come again as they are. Others are rounded up to an eighth of their power of two, so that
+// micro-batches of nearly equal lengths share blocks.
+static size_t block_bytes(MemoryTag tag, size_t bytes) {
+    switch (tag) {
+    case MEMORY_WEIGHT_SHARD:
+    case MEMORY_GATHERED_UNIT:
+    case MEMORY_GRADIENT_SHARD:
+    case MEMORY_OPTIMIZER:
+    case MEMORY_ROLLOUT_WEIGHTS:
+    case MEMORY_REFERENCE: return bytes;
+    default: break;
+    }
+    size_t step = ((size_t)1 << (63 - __builtin_clzll(bytes))) / CLASSES;
+    return (bytes + step - 1) / step * step;
+}
+
 static uint64_t machine_memory(void) {
     struct sysinfo machine;
     return sysinfo(&machine) ? UINT64_MAX : ((uint64_t)machine.totalram + machine.totalswap) * machine.mem_unit;
 }
 
 // NULL when the system gives none, or the tensor and what is alive are more than the machine has.
-static void *host_memory(Device *device, size_t bytes, bool *zeroed) {
+static void *host_memory(Device *device, MemoryTag tag, size_t bytes, bool *zeroed) {
     uint64_t live = device->ledger.live_total;
     if (live > device->highest_live) device->highest_live = live;
     if (!device->machine_bytes) device->machine_bytes = machine_memory();
     *zeroed = false;
     if (live > device->machine_bytes) return NULL;
     if (!pooled(bytes)) return aligned_alloc(ALIGNMENT, bytes);
-    return block_pool_take(&device->pool, bytes, device->highest_live - live, zeroed);
+    return block_pool_take(&device->pool, block_bytes(tag, bytes), device->highest_live - live, zeroed);
 }
 
 static Tensor make(Device *device, MemoryTag tag, DType dtype, int rank, const int64_t *sizes, bool *zeroed) {
@@ -67,7 +83,7 @@ static Tensor make(Device *device, MemoryTag tag, DType dtype, int rank, const i
         device->next_address += bytes;
         return tensor;
     }
-    tensor.data = host_memory(device, bytes, zeroed);
+    tensor.data = host_memory(device, tag, bytes, zeroed);
     OBTAINED(tensor.data, "%.2f GiB for %s in phase %s; with it %.2f GiB would be in use, the machine has %.2f GiB",
              (double)bytes / 0x1p30, ledger_tag_name(tag), ledger_phase_name(device->ledger.phase),
              (double)device->ledger.live_total / 0x1p30, (double)device->machine_bytes / 0x1p30);
@@ -91,7 +107,7 @@ void device_release(Device *device, Tensor *tensor) {
     size_t bytes = padded(tensor_bytes(tensor));
     ledger_give(&device->ledger, tensor->tag, bytes ? bytes : ALIGNMENT);
     if (device->kind == DEVICE_CPU && pooled(bytes))
-        block_pool_give(&device->pool, tensor->data, bytes);
+        block_pool_give(&device->pool, tensor->data, block_bytes(tensor->tag, bytes));
     else if (device->kind == DEVICE_CPU)
         free(tensor->data);
     *tensor = (Tensor){0};

@@ -175,7 +175,6 @@ static bool bench_training(Phases *p, const Samples *samples, Error *error) {
     LossOptions loss = loss_options_default();
     loss.reference_policy_kl_penalty = 0;
     UpdateOptions options = {.batching = {.micro_batch_size = b->micro_batch},
-                             .head_chunk = 256,
                              .filter = {.temperature = 1, .top_p = 1},
                              .optimizer = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .max_grad_norm = 1},
                              .lr = 1e-6};

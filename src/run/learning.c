@@ -45,10 +45,12 @@ static bool reference_logprobs(StepReport *report, Samples *samples, Trainer *t,
                      : policy->dynamic_batching.enabled
                          ? policy->dynamic_batching.logprob_mb_tokens
                          : policy->logprob_batch_size * policy->max_total_sequence_length;
-    bool good = score_sequences(&t->reference, samples->reference_logprobs, &input, filter, budget, &progress, error);
+    bool good = comm_agree(&t->mesh.world, resident_load_file(&t->reference, t->model.file, error), error) &&
+                score_sequences(&t->reference, samples->reference_logprobs, &input, filter, budget, &progress, error);
     progress_end(&progress);
     good = comm_agree(&t->mesh.world, good, error);
     if (good) share_by_token(samples->reference_logprobs, samples->offset, samples->count, &t->mesh.data);
+    resident_drop_weights(&t->reference);
     resident_drop_scratch(&t->reference);
     ledger_enter(&t->ops.device.ledger, before);
     report->times.logprob = log_seconds() - started;
@@ -96,7 +98,7 @@ static void training(StepReport *report, bool *complete, const Samples *samples,
                       .advantage = samples->advantage,
                       .reward = samples->reward};
     UpdateOptions options = {.batching = s->policy.batching,
-                             .head_chunk = s->policy.logprob_chunk_size ? s->policy.logprob_chunk_size : 256,
+                             .head_chunk = s->policy.logprob_chunk_size,
                              .filter = sampler_filter(&s->generation),
                              .optimizer = s->optimizer,
                              .lr = report->lr};

@@ -27,7 +27,7 @@ void sft_update(StepReport *report, bool *complete, const TrainBatch *batch, Tra
     const Settings *s = t->settings;
     double started = log_seconds();
     UpdateOptions options = {.batching = s->policy.batching,
-                             .head_chunk = s->policy.logprob_chunk_size ? s->policy.logprob_chunk_size : 256,
+                             .head_chunk = s->policy.logprob_chunk_size,
                              .filter = {.temperature = 1, .top_p = 1},
                              .optimizer = s->optimizer,
                              .lr = report->lr,

@@ -127,7 +127,6 @@ static bool open_policies(Trainer *t, Error *error) {
     if (!t->has_reference) return true;
     resident_open(&t->reference, &t->ops, architecture, t->training.parameters, &t->training.mesh.tensor, dtypes,
                   MEMORY_REFERENCE, rows, positions);
-    load_resident(&t->reference, &t->shards);
     return true;
 }
 

@@ -26,7 +26,7 @@ typedef struct Trainer {
     Shards shards;      // fp32 masters and moments
     Walk walk;          // training walk over them
     Resident rollout;   // the policy as the engine reads it; loaded anew by trainer_refit
-    Resident reference; // the initial policy; opened when a KL penalty reads it
+    Resident reference; // the initial policy; opened when a KL penalty reads it, and loaded while it does
     bool has_reference;
     Engine *engine; // NULL with sft
     Task task;
@@ -40,8 +40,8 @@ typedef struct Trainer {
     bool stopped; // the run ended by it
 } Trainer;
 
-// Opens all, with the weights of policy.model_name in shards and reference. The rollout's weights are not loaded yet. All ranks
-// of the world fail together.
+// Opens all, with the weights of policy.model_name in the shards. Those of rollout and reference are not loaded yet. All ranks of
+// the world fail together.
 bool trainer_open_ranks(Trainer *trainer, const Settings *settings, Comm *world, Error *error);
 bool trainer_open(Trainer *trainer, const Settings *settings, Error *error); // one rank
 // The same without weights, text and task, on the plan device, as a rank of a pretended world: policies and engine take as much

@@ -7,6 +7,8 @@
 
 #include <math.h>
 
+enum { HEAD_CHUNK = 256 }; // loss rows, enough for large products
+
 // Host columns of a micro-batch's loss rows, picked from the batch; log-probs and gradients are filled chunk by chunk.
 typedef struct Columns {
     float *current, *unfiltered, *previous, *generation, *reference, *advantage, *mask, *dcurrent, *dunfiltered;
@@ -216,15 +218,27 @@ static void rows_loss(UpdateResult *result, HeadPass *pass, int64_t first, int64
     scale_gradients(pass, first, count);
 }
 
-// Head, log-softmax, loss and their backward, chunk by chunk: the logits of more than `head_chunk` rows never exist.
+static int64_t head_chunk(const HeadPass *pass) {
+    return pass->options->head_chunk ? pass->options->head_chunk : HEAD_CHUNK;
+}
+
+// Rows of logits at a time. Left to us: all, where they take no more memory than those of a chunk and the chains of the head's
+// gradient, D floats a column of this rank, which wait between chunks.
+static int64_t rows_at_a_time(const HeadPass *pass, int64_t total, int64_t columns) {
+    int64_t chains = pass->walk->share->vocab_size * pass->walk->shape.hidden;
+    if (!pass->options->head_chunk && (total - HEAD_CHUNK) * columns <= chains) return total;
+    return int64_smaller(total, head_chunk(pass));
+}
+
+// Head, log-softmax, loss and their backward, chunk by chunk.
 static void head_and_loss(UpdateResult *result, HeadPass *pass, Arena *arena) {
     Device *device = &pass->walk->ops->device;
     int64_t total = pass->micro->loss_count, sequence = 0;
     const Walk *walk = pass->walk;
     pass->divided = tensor_sum_shared(walk->options.tensor) && !softmax_filters(pass->options->filter);
-    pass->capacity = int64_smaller(total, pass->options->head_chunk);
-    pass->logits = DEVICE_TENSOR_RAW(device, MEMORY_LOGITS, DTYPE_F32, pass->capacity,
-                                     (pass->divided ? walk->share : walk->architecture)->vocab_size);
+    int64_t columns = (pass->divided ? walk->share : walk->architecture)->vocab_size;
+    pass->capacity = rows_at_a_time(pass, total, columns);
+    pass->logits = DEVICE_TENSOR_RAW(device, MEMORY_LOGITS, DTYPE_F32, pass->capacity, columns);
     walk_head_open(pass->walk, pass->micro->loss_rows, total);
     columns_open(&pass->columns, pass, arena);
     if (pass->divided)
@@ -287,7 +301,7 @@ static void logprobs_of_whole_rows(HeadPass *pass, Arena *arena) {
     columns->rows = arena_array(arena, SoftmaxRow, total);
     columns->rows_unfiltered = arena_array(arena, SoftmaxRow, total);
     Tensor all_CV = DEVICE_TENSOR_RAW(&walk->ops->device, MEMORY_LOGITS, DTYPE_F32, total ? pass->capacity : 0, V);
-    for (int64_t first = 0; first < pass->most_rows; first += pass->options->head_chunk) {
+    for (int64_t first = 0; first < pass->most_rows; first += head_chunk(pass)) {
         int64_t count = int64_larger(int64_smaller(total - first, pass->capacity), 0);
         Tensor logits_CV = tensor_rows(&all_CV, 0, count);
         for (int i = 0; i < walk_piece_count(walk); i++) {
@@ -326,7 +340,7 @@ static void piece_backward(HeadPass *pass, const WalkPiece *piece, int64_t first
 static void head_in_pieces(UpdateResult *result, HeadPass *pass, Arena *arena) {
     Walk *walk = pass->walk;
     int64_t total = pass->micro->loss_count, sequence = 0;
-    pass->capacity = int64_larger(int64_smaller(total, pass->options->head_chunk), 1);
+    pass->capacity = int64_larger(int64_smaller(total, head_chunk(pass)), 1);
     walk_head_open(walk, pass->micro->loss_rows, total);
     pass->logits = DEVICE_TENSOR_RAW(&walk->ops->device, MEMORY_LOGITS, DTYPE_F32, total ? pass->capacity : 0,
                                      walk_piece_most(walk));

@@ -13,7 +13,7 @@
 
 typedef struct UpdateOptions {
     BatchingOptions batching; // no sequence may be longer than its budget
-    int64_t head_chunk;       // loss rows whose logits exist at a time (policy.logprob_chunk_size)
+    int64_t head_chunk;       // loss rows whose logits exist at a time (policy.logprob_chunk_size); 0: chosen
     SoftmaxFilter filter;     // as in sampling
     OptimizerOptions optimizer;
     double lr;   // of this step
