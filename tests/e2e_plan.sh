@@ -47,6 +47,7 @@ says "a prompt of 100 and an answer of 7 tokens"
 refuses 2 "something is missing" --ranks 1
 refuses 1 "nowhere.yaml" nowhere.yaml
 refuses 1 "policy.model_name: 'Qwen/Qwen2.5-73B' is no file and no model whose shape is known" $founding policy.model_name=Qwen/Qwen2.5-73B
+refuses 1 "whet.kept_blocks: 29, but the model has 28 blocks" $founding whet.kept_blocks=29
 refuses 2 "--machine is 'h1000'; expected a100|h100" $founding --machine h1000
 refuses 2 "did you mean h100" $founding --machine h10
 refuses 2 "--tflops and --bandwidth are needed both" $founding --tflops 3

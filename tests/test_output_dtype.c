@@ -118,20 +118,23 @@ static void recomputation_obeys_the_policy(void **state) {
     for (int model = 0; model < FAMILY_COUNT; model++)
         for (int policy = model % 2; policy < 9; policy += 2) {
             Arena arena = {0};
-            WalkRun runs[2];
+            WalkRun runs[3]; // the last: of all blocks but one
             TrainBatch batch = make_batch(&arena);
             ModelSetup setup;
             setup_open(&setup, model, (PrecisionPolicy){dtypes[policy / 3], dtypes[policy % 3]}, false);
-            for (int i = 0; i < 2; i++) {
-                setup.walk.options.activation_checkpointing = i;
+            for (int i = 0; i < 3; i++) {
+                setup.walk.options.activation_checkpointing = i > 0;
+                setup.walk.options.kept_blocks = i == 2;
                 walk_run(&runs[i], &setup, &batch, 1000, &arena);
             }
             for (int i = 0; i < setup.parameters->count; i++) {
                 const Parameter *parameter = &setup.parameters->items[i];
                 int64_t count = parameter->rows * parameter->cols;
-                assert_int_equal(walk_run_differing(runs[0].gradients[i], runs[1].gradients[i], count), 0);
+                for (int run = 1; run < 3; run++)
+                    assert_int_equal(walk_run_differing(runs[0].gradients[i], runs[run].gradients[i], count), 0);
             }
-            for (int b = 0; b < SEQUENCES; b++) assert_true(runs[0].losses[b] == runs[1].losses[b]);
+            for (int b = 0; b < SEQUENCES; b++)
+                assert_true(runs[0].losses[b] == runs[1].losses[b] && runs[0].losses[b] == runs[2].losses[b]);
             model_setup_close(&setup);
             arena_close(&arena);
         }
@@ -149,11 +152,13 @@ static void only_the_last_output_is_kept(void **state) {
     (void)state;
     for (int model = 0; model < FAMILY_COUNT; model++)
         for (int policy = 0; policy < 9; policy++)
-            for (int checkpointing = 0; checkpointing < 2; checkpointing++) {
+            for (int keeping = LAYERS; keeping >= 0;
+                 keeping -= keeping == LAYERS ? LAYERS - 1 : 1) { // blocks that keep all
                 Arena arena = {0};
                 ModelSetup setup;
                 PrecisionPolicy dtype = {dtypes[policy / 3], dtypes[policy % 3]};
-                setup_open(&setup, model, dtype, checkpointing);
+                setup_open(&setup, model, dtype, keeping < LAYERS);
+                if (keeping < LAYERS) setup.walk.options.kept_blocks = keeping;
                 TrainBatch batch = make_batch(&arena);
                 MicroBatch micro = batch_micro(&batch, 0, SEQUENCES, &arena);
                 int64_t T = micro.tokens.count, compute = (int64_t)dtype_size(dtype.compute);
@@ -161,8 +166,7 @@ static void only_the_last_output_is_kept(void **state) {
                 int64_t pages = 2 * micro.page_count * KV_PAGE_TOKENS * 2 * 8;
                 int64_t queries = model == MODEL_QWEN3 ? columns : heads; // norms of heads read all columns again
                 int64_t kept = T * (queries + heads + HIDDEN + 2 * FFN) * compute + T * 6 * 4 + pages * compute;
-                int64_t expected = LAYERS * T * HIDDEN * compute + T * HIDDEN * output;
-                if (!checkpointing) expected += LAYERS * kept;
+                int64_t expected = keeping * kept + LAYERS * T * HIDDEN * compute + T * HIDDEN * output;
                 int64_t before = live_walk_bytes(&setup); // the resident walk's
                 walk_begin(&setup.walk, batch.ids, batch.offset[SEQUENCES]);
                 walk_forward(&setup.walk, &micro.tokens, micro.page_count);

@@ -58,6 +58,7 @@ typedef struct Variant {
     BatchingOptions batching;
     int64_t head_chunk;
     WalkCheckpointing checkpointing;
+    int64_t kept_blocks;
     float temperature, top_p;           // top_p 0: 1
     void (*loss)(LossOptions *options); // NULL: the default loss
 } Variant;
@@ -106,6 +107,7 @@ static void train(Trained *trained, Variant variant, Comm *comm, Comm *tensor) {
     walk_open(&walk, &ops, &share, &shards,
               (WalkOptions){.policy = variant.policy,
                             .activation_checkpointing = variant.checkpointing,
+                            .kept_blocks = variant.kept_blocks,
                             .max_positions = 128,
                             .tensor = tensor});
     if (!shard_load(&shards, file, &error)) fail_msg("%s", error.text);
@@ -210,6 +212,7 @@ static void chunks_recomputation_and_losses_over_sequences(void **state) {
         variant.loss = i ? gspo : NULL;
         same_as_alone(variant);
         variant.top_p = 0.9f; // some sampled tokens are dropped
+        variant.kept_blocks = 1;
         same_as_alone(variant);
     }
 }

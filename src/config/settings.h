@@ -123,6 +123,7 @@ typedef struct WhetOptions {
     int64_t threads;         // 0: all cores that the process may use
     int64_t reduction_block; // 0: the micro-batch (null)
     int64_t tensor_segments; // 0: those of the model (null)
+    int64_t kept_blocks;     // of the last ones, without activation checkpointing
 } WhetOptions;
 
 // A key that the recipe sets and that means nothing here.

@@ -421,6 +421,9 @@ const Setting settings_table[] = {
         "whet.reduction_block", whet.reduction_block, "null", 1, BILLION, 0,
         "Samples whose gradients are summed together, dividing policy.train_micro_batch_size, which then changes "
         "no bit: it is walked in such blocks; null: the micro-batch."),
+    INTEGER("whet.kept_blocks", whet.kept_blocks, "0", 0, 100000,
+            "Of the last decoder blocks so many keep all that backward reads, whatever "
+            "policy.automodel_cfg.activation_checkpointing says: memory for less recomputation; the same bits."),
     TEXT_OR_NULL(
         "whet.template_time", policy.template_time, "null",
         "What a chat template that prints today's date sees, as 2025-03-07 or 2025-03-07T04:05:06; null: now."),

@@ -112,6 +112,9 @@ static bool open_policies(Trainer *t, Error *error) {
     if (positions > architecture->max_positions)
         return error_set(error, "policy.max_total_sequence_length: %lld, but the model was made for %lld positions",
                          (long long)positions, (long long)architecture->max_positions);
+    if (s->whet.kept_blocks > architecture->layer_count)
+        return error_set(error, "whet.kept_blocks: %lld, but the model has %lld blocks", (long long)s->whet.kept_blocks,
+                         (long long)architecture->layer_count);
     int64_t rows = int64_larger(s->generation.prefill_chunk, engine_options(t).max_sequences);
     t->has_reference = s->algorithm == ALGORITHM_GRPO &&
                        (loss_needs_reference(&s->loss_fn) || advantage_needs_reference(&s->adv_estimator, &s->loss_fn));
@@ -119,6 +122,7 @@ static bool open_policies(Trainer *t, Error *error) {
     walk_open(&t->walk, &t->ops, architecture, &t->shards,
               (WalkOptions){.policy = dtypes,
                             .activation_checkpointing = s->policy.activation_checkpointing,
+                            .kept_blocks = s->whet.kept_blocks,
                             .max_positions = positions,
                             .tensor = &t->training.mesh.tensor});
     resident_open(&t->rollout, &t->ops, &t->sampling.share, t->sampling.parameters, &t->sampling.mesh.tensor, dtypes,

@@ -38,7 +38,7 @@ typedef struct ShardOptions {
     Comm *comm;         // the ranks that share; NULL: one. Not owned
     int64_t piece_rows; // of a slice of embedding or head; 0: SHARD_PIECE_ROWS. Multiples of SOFTMAX_BLOCK
 } ShardOptions;
-enum { SHARD_PIECE_ROWS = 4096 };
+enum { SHARD_PIECE_ROWS = 2048 };
 
 typedef struct Shards {
     Ops *ops;

@@ -32,6 +32,7 @@ typedef enum WalkCheckpointing {
 typedef struct WalkOptions {
     PrecisionPolicy policy;
     WalkCheckpointing activation_checkpointing;
+    int64_t kept_blocks;   // so many, the last ones, keep all whatever activation_checkpointing says
     int64_t max_positions; // size of the rotary table
     Comm *tensor;          // ranks that share the model, NULL: none; not owned
 } WalkOptions;

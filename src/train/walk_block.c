@@ -63,6 +63,11 @@ static void open_gate_up(Walk *walk, int unit) {
     walk->activations[unit].gate_up_T2F = rows_of(walk, walk->options.policy.compute, 2 * walk->shape.ffn);
 }
 
+static WalkCheckpointing what_is_kept(const Walk *walk, int unit) {
+    bool all = unit >= walk->architecture->layer_count - walk->options.kept_blocks;
+    return all ? WALK_KEEPS_ALL : walk->options.activation_checkpointing;
+}
+
 void walk_block_open(Walk *walk, int unit) {
     const BlockShape *shape = &walk->shape;
     BlockActivations *a = &walk->activations[unit];
@@ -87,9 +92,13 @@ void walk_block_close(Walk *walk, int unit) {
     if (a->kv.keys.data) kv_pages_close(walk->ops, &a->kv);
 }
 
+static void open_norm(Block *block) {
+    block->scratch.norm_TD = rows_of(block->walk, block->walk->options.policy.compute, block->shape.hidden);
+}
+
 static void open_scratch(Block *block) {
     DType compute = block->walk->options.policy.compute;
-    block->scratch.norm_TD = rows_of(block->walk, compute, block->shape.hidden);
+    if (!block->scratch.norm_TD.data) open_norm(block);
     block->scratch.proj_TD = rows_of(block->walk, compute, block->shape.hidden);
     if (block->shape.qk_norm) block->scratch.qkv_TC = rows_of(block->walk, compute, block->shape.qkv_columns);
 }
@@ -154,8 +163,8 @@ void walk_block_forward(Walk *walk, int unit, Tensor *out_TD) {
     let_go(&block, SHARD_DOWN);
     let_go(&block, SHARD_VECTORS);
     close_scratch(&block);
-    if (walk->options.activation_checkpointing == WALK_KEEPS_INPUTS) walk_block_close(walk, unit);
-    if (walk->options.activation_checkpointing == WALK_KEEPS_ATTENTION)
+    if (what_is_kept(walk, unit) == WALK_KEEPS_INPUTS) walk_block_close(walk, unit);
+    if (what_is_kept(walk, unit) == WALK_KEEPS_ATTENTION)
         device_release(&walk->ops->device, &walk->activations[unit].gate_up_T2F);
 }
 
@@ -164,7 +173,7 @@ void walk_block_forward(Walk *walk, int unit, Tensor *out_TD) {
 // A recomputation obeys the same policy: its input was kept after the cast on entry; the block's output is not needed.
 static void make_again(Block *block) {
     Walk *walk = block->walk;
-    WalkCheckpointing kept = walk->options.activation_checkpointing;
+    WalkCheckpointing kept = what_is_kept(walk, block->unit);
     if (kept == WALK_KEEPS_ALL) return;
     if (!block->idle) {
         if (kept == WALK_KEEPS_INPUTS) walk_block_open(walk, block->unit);
@@ -192,11 +201,13 @@ static void down_backward_stage(Block *block, const Tensor *d_TD) {
 static void gate_up_backward_stage(Block *block, Tensor *d_TD) {
     Walk *walk = block->walk;
     BlockActivations *a = &walk->activations[block->unit];
+    if (!block->idle) open_norm(block);
     open_gradient(block, SHARD_GATE_UP);
     if (!block->idle)
         block_gate_up_backward_weight(walk->ops, &block->shape, &block->weights, &block->gradients, a, &block->scratch);
     reduce(block, SHARD_GATE_UP);
     gather(block, SHARD_GATE_UP);
+    if (!block->idle) open_scratch(block);
     if (!block->idle)
         block_gate_up_backward(walk->ops, &block->shape, &block->weights, &block->gradients, a, &block->scratch, d_TD);
     let_go(block, SHARD_GATE_UP);
@@ -219,7 +230,6 @@ void walk_block_backward(Walk *walk, int unit, Tensor *d_TD) {
     make_again(&block);
     open_gradient(&block, SHARD_VECTORS);
     down_backward_stage(&block, d_TD);
-    if (!block.idle) open_scratch(&block);
     gate_up_backward_stage(&block, d_TD);
     attention_backward_stage(&block, d_TD);
     close_scratch(&block);
