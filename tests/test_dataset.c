@@ -157,12 +157,81 @@ static void test_named_rows(void **state) {
     options.dataset_name = "OpenMathInstruct-2";
     refused(&options,
             "data/OpenMathInstruct-2/train.jsonl is not there; its rows are those of nvidia/OpenMathInstruct-2, "
-            "as JSON lines with problem and expected_answer");
+            "as JSON lines with problem and expected_answer; its publisher has Parquet files");
     assert_true(file_make_folders(path("data/OpenMathInstruct-2"), &error));
     put("data/OpenMathInstruct-2/train.jsonl", "{\"problem\":\"x\",\"expected_answer\":\"1\"}\n");
     Dataset set = open_set(&options);
     expect_question(&set, 0, "[{\"role\":\"user\",\"content\":\"x\"}]", "1");
     dataset_close(&set);
+    unsetenv("WHET_CACHE");
+}
+
+static void put_published(DatasetOptions *options, const char *name, const char *rows) {
+    setenv("WHET_CACHE", folder, 1);
+    *options = file_options("unused.jsonl");
+    options->dataset_name = name;
+    const char *in = arena_format(&arena, "data/%s", name);
+    assert_true(file_make_folders(path(in), &error));
+    put(arena_format(&arena, "%s/train.jsonl", in), rows);
+}
+
+#define NUMINA(problem, answer, type, valid)                                                                           \
+    "{\"problem\":\"" problem "\",\"answer\":\"" answer "\",\"question_type\":\"" type                                 \
+    "\",\"problem_is_valid\":\"Yes\",\"solution_is_valid\":\"" valid "\"}\n"
+
+static void test_marked_rows(void **state) {
+    (void)state;
+    DatasetOptions options;
+    put_published(&options, "NuminaMath-1.5",
+                  NUMINA("a", " Proof ", "math-word-problem", "Yes") NUMINA("b", "2", "proof", "Yes")
+                      NUMINA("c", "3", "MCQ", "Yes") NUMINA("d", "notfound", "MCQ", "Yes")
+                          NUMINA("e", "5", "MCQ", "Incomplete") NUMINA("f", "proofs", "MCQ", "Yes"));
+    static const struct {
+        bool verifiable_only, require_valid;
+        const char *asked;
+    } cases[] = {{true, true, "cf"}, {true, false, "cef"}, {false, true, "abcdf"}, {false, false, "abcdef"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        options.verifiable_only = cases[i].verifiable_only, options.require_valid = cases[i].require_valid;
+        Dataset set = open_set(&options);
+        assert_int_equal(dataset_count(&set, DATASET_REST), strlen(cases[i].asked));
+        for (int64_t q = 0; q < dataset_count(&set, DATASET_REST); q++) {
+            DatasetQuestion question = ask(&set, DATASET_REST, q);
+            assert_true(question.prompt[0] == cases[i].asked[q] && !question.prompt[1]);
+            dataset_question_close(&question);
+        }
+        dataset_close(&set);
+    }
+    put_published(&options, "NuminaMath-1.5", NUMINA("a", "proof", "proof", "Yes"));
+    options.verifiable_only = true;
+    refused(&options, "train.jsonl: no questions of 1 records; verifiable_only and require_valid say which");
+    unsetenv("WHET_CACHE");
+}
+
+// Every way from the root to a leaf; lines are those of the file all the same.
+static void test_trees(void **state) {
+    (void)state;
+    DatasetOptions options;
+    static const char tree[] =
+        "{\"prompt\":{\"role\":\"prompter\",\"text\":\"q\",\"replies\":["
+        "{\"role\":\"assistant\",\"text\":\"a\",\"replies\":[]},"
+        "{\"role\":\"assistant\",\"text\":\"b\",\"replies\":[{\"role\":\"prompter\",\"text\":\"c\",\"replies\":["
+        "{\"role\":\"assistant\",\"text\":\"d\"},{\"role\":\"assistant\",\"text\":\"e\",\"replies\":null}]}]}]}}\n";
+    static const char lonely[] = "{\"prompt\":{\"role\":\"prompter\",\"text\":\"alone\",\"replies\":[]}}\n";
+    put_published(&options, "open_assistant", arena_format(&arena, "%s%s%s", lonely, tree, tree));
+    Dataset set = open_set(&options);
+    assert_int_equal(dataset_count(&set, DATASET_REST), 6);
+    static const char second[] = "[{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"assistant\",\"content\":\"b\"},{"
+                                 "\"role\":\"user\",\"content\":\"c\"}]";
+    for (int64_t first = 0; first < 6; first += 3) {
+        expect_question(&set, first, "[{\"role\":\"user\",\"content\":\"q\"}]", "a");
+        expect_question(&set, first + 1, second, "d");
+        expect_question(&set, first + 2, second, "e");
+    }
+    dataset_close(&set);
+    put_published(&options, "open_assistant",
+                  arena_format(&arena, "%s{\"prompt\":{\"role\":\"bot\",\"text\":\"q\"}}\n", tree));
+    refused(&options,
+            "train.jsonl:2: a message of the tree: expected an object with the text \"text\" and the \"role\"");
     unsetenv("WHET_CACHE");
 }
 
@@ -451,6 +520,8 @@ int main(void) {
         cmocka_unit_test(test_conversations),
         cmocka_unit_test(test_gsm8k),
         cmocka_unit_test(test_named_rows),
+        cmocka_unit_test(test_marked_rows),
+        cmocka_unit_test(test_trees),
         cmocka_unit_test(test_lessons),
         cmocka_unit_test(test_squad_and_whole_solutions),
         cmocka_unit_test(test_some_rows_and_several_passes),

@@ -64,6 +64,8 @@ static void *longer(void *array, int64_t count, size_t size, Arena *arena) {
 
 void settings_data_begin_dataset(Settings *settings, Arena *arena, const char *key) {
     settings->data.entry = (DatasetOptions){.key = arena_string(arena, key),
+                                            .verifiable_only = true,
+                                            .require_valid = true,
                                             .validates = !strncmp(key, "data.validation", strlen("data.validation"))};
 }
 
@@ -121,6 +123,11 @@ static bool check_made(const DatasetOptions *options, Error *error) {
 
 // What would otherwise have no effect.
 static bool check_learned(const Settings *settings, const DatasetOptions *options, Error *error) {
+    bool marked = !strcmp(options->dataset_name, "NuminaMath-1.5");
+    if (!marked && !(options->verifiable_only && options->require_valid))
+        return error_set(error, "%s.%s: false of '%s', whose rows are not marked; those of NuminaMath-1.5 are",
+                         options->key, options->verifiable_only ? "require_valid" : "verifiable_only",
+                         options->dataset_name);
     if (settings->algorithm == ALGORITHM_SFT || options->extract_answer) return true;
     return error_set(error,
                      "%s.extract_answer: false in a recipe of grpo, whose rewards compare with what stands behind ####",

@@ -1,10 +1,12 @@
 #include "run/pull_command.h"
 
+#include "base/cache_folder.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "run/data_pull.h"
 #include "run/hub_pull.h"
+#include "text/published_rows.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -27,6 +29,14 @@ static bool refuse_operand(Arguments *arguments, const char *operand, Arena *are
     if (near)
         return error_set(error, "'%s' is neither ORG/NAME nor a known data set; did you mean '%s'?", operand, near);
     return error_set(error, "'%s' is neither ORG/NAME of the hub nor a known data set (%s)", operand, names[0]);
+}
+
+// Sets in formats that whet does not read, or too many of them to know each file's digest.
+static bool refuse_rows(const PublishedRows *rows, Arena *arena, Error *error) {
+    const char *folder;
+    if (!cache_folder_data(&folder, rows->name, arena, error)) return false;
+    return error_set(error, "'%s' is not fetched: %s; put them into %s/train.jsonl", rows->name,
+                     published_rows_remedy(rows, arena), folder);
 }
 
 // The options of a model refuse what another option or the operand has said otherwise.
@@ -67,6 +77,8 @@ static bool pull(const char **path, Arguments *arguments, Arena *arena, Error *e
     if (data_pull_knows(operand))
         return refuse_model_options(arguments, "only for models", error) &&
                data_pull(path, operand, from, arena, error);
+    const PublishedRows *rows = published_rows_of(operand);
+    if (rows) return refuse_rows(rows, arena, error);
     if (from) return command_misuse(arguments) || error_set(error, "--from: only for data sets");
     if (file_exists(operand)) {
         if (!refuse_model_options(arguments, "the operand is a path on this machine", error)) return false;

@@ -4,6 +4,7 @@
 #include "base/rng.h"
 #include "base/strbuf.h"
 #include "text/answer_span.h"
+#include "text/published_rows.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,32 +23,6 @@ static bool is_gsm8k(const char *name) {
     return is_one_of(name, names, 3);
 }
 
-// Data sets that NeMo-RL's recipes name: the keys of their rows, which lie in the cache as SPLIT.jsonl.
-typedef struct NamedRows {
-    const char *name, *published, *question, *answer; // without question: conversations
-    const char *system;                               // key of the system message, or NULL
-} NamedRows;
-
-static const NamedRows named_rows[] = {
-    {"OpenMathInstruct-2", "nvidia/OpenMathInstruct-2", "problem", "expected_answer", NULL},
-    {"OpenR1-Math-220k", "open-r1/OpenR1-Math-220k", "problem", "answer", NULL},
-    {"DeepScaler", "agentica-org/DeepScaleR-Preview-Dataset", "problem", "answer", NULL},
-    {"DAPOMath17K", "BytedTsinghua-SIA/DAPO-Math-17k", "prompt.0.content", "reward_model.ground_truth", NULL},
-    {"DAPOMathAIME2024", "BytedTsinghua-SIA/AIME-2024", "prompt.0.content", "reward_model.ground_truth", NULL},
-    {"AIME2024", "HuggingFaceH4/aime_2024", "problem", "answer", NULL},
-    {"AIME2025", "opencompass/AIME2025", "question", "answer", NULL},
-    {"AIME2026", "MathArena/aime_2026", "problem", "answer", NULL},
-    {"squad", "rajpurkar/squad", "question", "answers.text.0", "context"},
-    {"tulu3_sft_mixture", "allenai/tulu-3-sft-mixture", NULL, NULL, NULL},
-    {"Nemotron-Cascade-2-SFT-Math", "nvidia/Nemotron-Cascade-2-SFT-Data", NULL, NULL, NULL},
-};
-
-static const NamedRows *find_named(const char *name) {
-    for (size_t i = 0; i < sizeof named_rows / sizeof *named_rows; i++)
-        if (!strcmp(name, named_rows[i].name)) return &named_rows[i];
-    return NULL;
-}
-
 // The names that take a data_path.
 static bool takes_path(const char *name) {
     static const char *const names[] = {"ResponseDataset", "openai_format"};
@@ -59,6 +34,15 @@ static bool is_path(const char *name) {
            (records_format(NULL, name) && !takes_path(name));
 }
 
+static const char *nearest_name(const char *name, const char *const *own, size_t count, Arena *arena) {
+    const char *const *published, **names;
+    size_t more = published_rows_names(&published, arena);
+    names = arena_array(arena, const char *, count + more);
+    memcpy(names, own, count * sizeof *own);
+    memcpy(names + count, published, more * sizeof *published);
+    return strbuf_nearest(name, names, count + more);
+}
+
 bool dataset_check_name(const DatasetOptions *options, Error *error) {
     static const char *const names[] = {"arithmetic",   "gsm8k",           "GSM8K",
                                         "openai/gsm8k", "ResponseDataset", "openai_format"};
@@ -68,12 +52,15 @@ bool dataset_check_name(const DatasetOptions *options, Error *error) {
     if (!takes_path(name) && options->data_path)
         return error_set(error, "%s.data_path: '%s' belongs to dataset_name ResponseDataset, not to '%s'", key,
                          options->data_path, name);
-    if (is_one_of(name, names, 6) || find_named(name) || is_path(name)) return true;
-    const char *near = strbuf_nearest(name, names, 6);
-    return error_set(error,
-                     "%s.dataset_name: '%s' is not here%s%s%s; there are arithmetic, gsm8k, and any file or folder of "
-                     "JSON lines, JSON, CSV or text: dataset_name: FILE with input_key and output_key",
-                     key, name, near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
+    if (is_one_of(name, names, 6) || published_rows_find(name) || is_path(name)) return true;
+    Arena arena = {0};
+    const char *near = nearest_name(name, names, 6, &arena);
+    error_set(error,
+              "%s.dataset_name: '%s' is not here%s%s%s; there are arithmetic, gsm8k, and any file or folder of "
+              "JSON lines, JSON, CSV or text: dataset_name: FILE with input_key and output_key",
+              key, name, near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
+    arena_close(&arena);
+    return false;
 }
 
 static const char *split_of(const DatasetOptions *options) {
@@ -91,14 +78,12 @@ static bool find_gsm8k(const char **path, const DatasetOptions *options, Arena *
 }
 
 static bool find_named_rows(const char **path, const DatasetOptions *options, Arena *arena, Error *error) {
-    const NamedRows *rows = find_named(options->dataset_name);
+    const PublishedRows *rows = published_rows_find(options->dataset_name);
     const char *folder;
     if (!cache_folder_data(&folder, rows->name, arena, error)) return false;
     *path = arena_format(arena, "%s/%s.jsonl", folder, options->split ? options->split : "train");
-    return file_exists(*path) ||
-           error_set(error, "%s.dataset_name: %s is not there; its rows are those of %s, as JSON lines with %s%s%s",
-                     options->key, *path, rows->published, rows->question ? rows->question : "messages",
-                     rows->question ? " and " : "", rows->question ? rows->answer : "");
+    return file_exists(*path) || error_set(error, "%s.dataset_name: %s is not there; %s", options->key, *path,
+                                           published_rows_remedy(rows, arena));
 }
 
 static bool find_in_folder(const char **path, const DatasetOptions *options, Arena *arena, Error *error) {
@@ -201,7 +186,7 @@ static const json_t *find_value(const json_t *row, const char *key) {
 
 static bool read_question(DatasetQuestion *q, const Dataset *dataset, Arena *arena, Error *error) {
     const DatasetOptions *options = dataset->options;
-    const NamedRows *rows = find_named(options->dataset_name);
+    const PublishedRows *rows = published_rows_find(options->dataset_name);
     const char *in = dataset->gsm8k ? "question" : rows ? rows->question : "input";
     const char *out = dataset->gsm8k ? "answer" : rows ? rows->answer : "output";
     if (options->input_key) in = options->input_key;
@@ -281,7 +266,7 @@ static bool read_conversation(DatasetQuestion *q, const Dataset *dataset, const 
 
 static bool read_system(DatasetQuestion *q, const Dataset *dataset, Error *error) {
     const DatasetOptions *options = dataset->options;
-    const NamedRows *rows = find_named(options->dataset_name);
+    const PublishedRows *rows = published_rows_find(options->dataset_name);
     const char *key = options->system_key ? options->system_key : rows ? rows->system : NULL;
     const json_t *value = key ? find_value(q->row, key) : NULL;
     if (value && !json_is_null(value) && !json_is_string(value)) return error_set(error, "\"%s\" is no text", key);
@@ -291,10 +276,19 @@ static bool read_system(DatasetQuestion *q, const Dataset *dataset, Error *error
     return true;
 }
 
-static bool read_record(DatasetQuestion *q, const Dataset *dataset, Arena *arena, Error *error) {
+static bool read_thread(DatasetQuestion *q, const Dataset *dataset, int64_t thread, Arena *arena, Error *error) {
+    json_t *messages = published_rows_thread(q->row, thread);
+    bool good = read_system(q, dataset, error) && read_conversation(q, dataset, messages, "prompt", arena, error);
+    json_decref(messages);
+    return good;
+}
+
+// thread: which conversation of a tree.
+static bool read_record(DatasetQuestion *q, const Dataset *dataset, int64_t thread, Arena *arena, Error *error) {
     const DatasetOptions *options = dataset->options;
-    const NamedRows *rows = find_named(options->dataset_name);
+    const PublishedRows *rows = published_rows_find(options->dataset_name);
     const char *key = options->chat_key ? options->chat_key : "messages";
+    if (rows && rows->shape == PUBLISHED_TREES) return read_thread(q, dataset, thread, arena, error);
     const json_t *messages = find_value(q->row, key);
     if (!messages && (options->chat_key || (rows && !rows->question)))
         return missing_key(q->row, key, "chat_key", error);
@@ -302,6 +296,10 @@ static bool read_record(DatasetQuestion *q, const Dataset *dataset, Arena *arena
     if (options->tool_key) q->tools = json_object_get(q->row, options->tool_key);
     return messages && !dataset->gsm8k ? read_conversation(q, dataset, messages, key, arena, error)
                                        : read_question(q, dataset, arena, error);
+}
+
+static int64_t record_of(const Dataset *dataset, int64_t row) {
+    return dataset->places ? dataset->places[row].record : row;
 }
 
 static bool read_row(DatasetQuestion *q, const Dataset *dataset, int64_t row, Arena *arena, Error *error) {
@@ -318,9 +316,38 @@ static bool read_row(DatasetQuestion *q, const Dataset *dataset, int64_t row, Ar
         if (dataset->use == DATASET_LEARNED) json_array_append_new(q->messages, message("assistant", q->gold));
         return true;
     }
-    if (!records_row(&q->row, &dataset->records, row, error)) return false;
-    return read_record(q, dataset, arena, error) ||
-           error_prefix(error, "%s:%lld: ", dataset->records.path, (long long)records_line(&dataset->records, row));
+    int64_t record = record_of(dataset, row), thread = dataset->places ? dataset->places[row].thread : 0;
+    if (!records_row(&q->row, &dataset->records, record, error)) return false;
+    return read_record(q, dataset, thread, arena, error) ||
+           error_prefix(error, "%s:%lld: ", dataset->records.path, (long long)records_line(&dataset->records, record));
+}
+
+// Where records are not rows one by one: which of them are rows, or how many they are. Counts first, then writes.
+static bool place_rows(Dataset *dataset, const PublishedRows *rows, Arena *arena, Error *error) {
+    const DatasetOptions *options = dataset->options;
+    const PublishedChoice choice = {.verifiable_only = options->verifiable_only,
+                                    .require_valid = options->require_valid};
+    const Records *records = &dataset->records;
+    if (!rows || !(rows->marked || rows->shape == PUBLISHED_TREES)) return true;
+    for (int pass = 0; pass < 2; pass++) {
+        if (pass) dataset->places = arena_array(arena, DatasetPlace, dataset->rows);
+        dataset->rows = 0;
+        for (int64_t record = 0; record < records->count; record++) {
+            json_t *row;
+            int64_t count;
+            if (!records_row(&row, records, record, error)) return false;
+            bool good = published_rows_count(&count, rows, choice, row, error);
+            json_decref(row);
+            if (!good) return error_prefix(error, "%s:%lld: ", records->path, (long long)records_line(records, record));
+            for (int32_t thread = 0; thread < count; thread++, dataset->rows++)
+                if (pass) dataset->places[dataset->rows] = (DatasetPlace){(int32_t)record, thread};
+        }
+        if (!dataset->rows || dataset->rows > INT32_MAX)
+            return error_set(error, "%s: %s questions of %lld records%s", records->path,
+                             dataset->rows ? "too many" : "no", (long long)records->count,
+                             rows->marked ? "; verifiable_only and require_valid say which are left out" : "");
+    }
+    return true;
 }
 
 static bool check_rows(const Dataset *dataset, Error *error) {
@@ -331,7 +358,7 @@ static bool check_rows(const Dataset *dataset, Error *error) {
         good = read_row(&question, dataset, row, &arena, error);
         if (good && dataset->use == DATASET_COMPARED && !question.gold)
             good = error_set(error, "%s:%lld: no right answer%s, which the reward of env_name '%s' compares with",
-                             dataset->records.path, (long long)records_line(&dataset->records, row),
+                             dataset->records.path, (long long)records_line(&dataset->records, record_of(dataset, row)),
                              dataset->gsm8k ? " behind ####" : "", dataset->options->env_name);
         dataset_question_close(&question);
         arena_reset(&arena);
@@ -396,12 +423,13 @@ bool dataset_open(Dataset *dataset, const DatasetOptions *options, DatasetUse us
                          (long long)made->left_max, (long long)made->right_min, (long long)made->right_max);
         digest_bytes(dataset->digest, text, strlen(text));
     } else {
-        if (!(dataset->gsm8k                      ? find_gsm8k
-              : find_named(options->dataset_name) ? find_named_rows
-                                                  : find_file)(&path, options, arena, error))
+        if (!(dataset->gsm8k                               ? find_gsm8k
+              : published_rows_find(options->dataset_name) ? find_named_rows
+                                                           : find_file)(&path, options, arena, error))
             return false;
         if (!records_open(&dataset->records, path, arena, error)) return false;
         dataset->rows = dataset->records.count;
+        if (!place_rows(dataset, published_rows_find(options->dataset_name), arena, error)) return false;
         digest_bytes(dataset->digest, dataset->records.map.data, dataset->records.map.size);
         if (!check_rows(dataset, error)) return false;
     }

@@ -3,7 +3,7 @@
 //   dataset_name   arithmetic       questions that are made (text/arithmetic.h)
 //                  gsm8k            also GSM8K, openai/gsm8k: SPLIT.jsonl of the cache, as `whet pull gsm8k` leaves it; the
 //                                   right answer is what stands behind ####
-//                  OpenMathInstruct-2, DeepScaler, squad, … (the table in dataset.c)
+//                  OpenMathInstruct-2, DeepScaler, squad, … (text/published_rows.h)
 //                                   SPLIT.jsonl (train, unless given) in data/NAME of the cache, with the keys of its publisher
 //                  ResponseDataset, openai_format
 //                                   the file data_path, or SPLIT.jsonl (.json, .csv, .txt) in that folder
@@ -32,6 +32,7 @@ typedef struct DatasetOptions {
     const char *chat_key;                   // NULL: "messages"
     const char *tool_key;                   // of the tools that the chat template is given; NULL: none
     const char *system_key, *system_prompt; // the system message of a row; the one of rows without it. NULL: none
+    bool verifiable_only, require_valid;    // NuminaMath-1.5: leave out rows without them
     bool extract_answer;                    // gsm8k: the answer is what stands behind ####, else all of it
     int64_t repeat;                         // so many times every row, one pass after the other; 0: once
     int64_t max_samples;                    // so many rows, which ones (seed) decides; 0: all
@@ -52,6 +53,11 @@ typedef enum DatasetUse {
 // Questions are numbered within their part.
 typedef enum DatasetPart { DATASET_REST, DATASET_HELD_OUT } DatasetPart;
 
+// A row of a set whose records are not rows one by one.
+typedef struct DatasetPlace {
+    int32_t record, thread;
+} DatasetPlace;
+
 typedef struct Dataset {
     const DatasetOptions *options;
     DatasetUse use;
@@ -60,6 +66,7 @@ typedef struct Dataset {
     Records records;
     PromptFile prompt;
     const char *system_prompt; // NULL: none
+    DatasetPlace *places;      // [rows], or NULL: row i is record i
     int64_t rows, taken;       // that there are; of them asked, options->repeat times
     int64_t count, held_out;   // of questions
     char digest[DIGEST_HEX];   // of the file, or of what the questions are made from
