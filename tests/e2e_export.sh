@@ -47,6 +47,15 @@ R
 check "a checkpoint's masters" $?
 grep -q "for m in messages" "$work/trained/chat_template.jinja" && cmp -s "$work/llama/tokenizer.json" "$work/trained/tokenizer.json"
 check "with the run's chat template and the model's tokenizer" $?
+# With less room of its own than the largest tensor takes (the embedding: 108 MiB in float32).
+real=${WHET_SMOLLM2:-${WHET_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/whet}/SmolLM2-135M-Instruct.Q4_1.gguf}
+if [ -f "$real" ] && command -v prlimit >/dev/null; then
+    prlimit --data=60000000 "$whet" export "$real" "$work/large" --dtype float32 --quiet
+    check "in little memory" $?
+    rm -rf "$work/large"
+else
+    skipped=$((skipped + 1))
+fi
 refuse() { # refuse STATUS PATTERN ARGUMENT …
     wanted=$1 pattern=$2
     shift 2

@@ -2,18 +2,9 @@
 # The real program on ranks that share the model: the bits of one rank in samples, metrics and checkpoints, whatever shares training
 # and sampling have, resumed with other shares too; what cannot be divided is refused by name.
 set -u
-build=${BUILD:-build}
-whet=$build/whet
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-passed=0 failed=0 skipped=0
-check() { # check NAME STATUS
-    if [ "$2" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $1"; fi
-}
-# shellcheck source=tests/support/mpirun.sh
-set -- "$whet" && . tests/support/mpirun.sh
-if [ -z "$mpirun_command" ]; then echo "counted: 0 passed, 0 failed, 1 skipped"; exit 0; fi
-"$build"/tests/tool_make_model "$work/qwen3" qwen3 || exit 1
+family=qwen3
+# shellcheck source=tests/support/ranked_runs.sh
+. tests/support/ranked_runs.sh
 cat >"$work/recipe.yaml" <<'R'
 grpo: {num_prompts_per_step: 4, num_generations_per_prompt: 2, max_num_steps: 2, max_num_epochs: 100, val_period: 2,
        val_at_start: false, max_val_samples: 3, val_batch_size: 3}
@@ -31,34 +22,21 @@ data:
   default: {env_name: last_integer}
 R
 training=policy.automodel_cfg.tensor_parallel_size sampling=policy.generation.vllm_cfg.tensor_parallel_size
-# train N NAME [key=value …]: a run of N ranks (0: the program alone) in its own folder
-train() {
-    number=$1 name=$2; shift 2
-    set -- "$whet" train "$work/recipe.yaml" policy.model_name="$work/qwen3" logger.log_dir="$work/$name" \
-        checkpointing.checkpoint_dir="$work/$name" --quiet "$@"
-    # shellcheck disable=SC2086 # words
-    if [ "$number" = 0 ]; then timeout 60 "$@"; else timeout 60 $mpirun_command "$number" "$@"; fi
-}
-strip() { sed 's/"\(timing\|performance\|memory\)[^,}]*[,}]//g' "$1"; }
-same() { # same NAME: metrics, samples, weights and moments are those of one rank
-    strip "$work/alone/metrics.jsonl" >"$work/one"; strip "$work/$1/metrics.jsonl" >"$work/other"
-    cmp "$work/one" "$work/other" && cmp "$work/alone/train_data_step2.jsonl" "$work/$1/train_data_step2.jsonl" &&
-        cmp "$work/alone/val_data_step2.jsonl" "$work/$1/val_data_step2.jsonl" &&
-        for file in weights/model/model.safetensors optimizer/optim/optimizer.safetensors; do
-            cmp "$work/alone/step_2/policy/$file" "$work/$1/step_2/policy/$file" || return 1
-        done
-}
-
 train 0 alone; check "one process" $?
-[ "$(grep -c '"train/max_abs_logprob_error":0.0' "$work/alone/metrics.jsonl")" = 2 ]; check "log-probs agree" $?
-train 2 both $training=2 $sampling=2 && same both; check "two ranks share training and sampling" $?
-train 2 trained $training=2 && same trained; check "two ranks share training, each samples alone" $?
-train 2 sampled $sampling=2 && same sampled; check "two ranks share sampling alone" $?
-train 4 mesh $training=2 && same mesh; check "two by two ranks" $?
+train 2 both $training=2 $sampling=2 && same alone both 2; check "two ranks share training and sampling" $?
+train 2 trained $training=2 && same alone trained 2; check "two ranks share training, each samples alone" $?
+train 2 sampled $sampling=2 && same alone sampled 2; check "two ranks share sampling alone" $?
+train 4 mesh $training=2 && same alone mesh 2; check "two by two ranks, each samples alone" $?
+train 4 crossed $sampling=2 && same alone crossed 2; check "four ranks, two and two of which share sampling" $?
+set -- policy.sequence_packing.enabled=false policy.dynamic_batching.enabled=true
+train 0 dynamic-alone "$@" && train 4 dynamic $training=2 $sampling=2 "$@" && same dynamic-alone dynamic 2
+check "two by two ranks, dynamic batches" $?
 
-train 4 moved $training=2 grpo.max_num_steps=1 && train 2 moved $training=2 && same moved
-check "two by two ranks, resumed on two that share" $?
-train 2 alone-again $training=2 grpo.max_num_steps=1 && train 0 alone-again && same alone-again
+train 4 moved $training=2 grpo.max_num_steps=1 && train 2 moved && same alone moved 2
+check "two by two ranks, resumed on two that share nothing" $?
+train 2 shared grpo.max_num_steps=1 && train 2 shared $training=2 && same alone shared 2
+check "two ranks that share nothing, resumed on two that share" $?
+train 2 alone-again $training=2 grpo.max_num_steps=1 && train 0 alone-again && same alone alone-again 2
 check "two ranks that share, resumed alone" $?
 
 refused() { # refused SAYS N [key=value …]

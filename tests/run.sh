@@ -91,6 +91,10 @@ list_all() {
         done
     done
     list fixtures count_closing "$build/fixtures" tests/data
+    # shellcheck source=tests/support/mpirun.sh
+    set -- "$build/fixtures" && . tests/support/mpirun.sh
+    [ -z "$mpirun_command" ] ||
+        list "fixtures, 2 ranks" count_closing env ASAN_OPTIONS=detect_leaks=0 "$mpirun_command" 2 "$build/fixtures" tests/data
 }
 list_all >"$work/list"
 xargs -d '\n' -n 1 -P "$jobs" sh "$0" --one <"$work/list"
