@@ -32,6 +32,19 @@ set -- policy.sequence_packing.enabled=false policy.dynamic_batching.enabled=tru
 train 0 dynamic-alone "$@" && train 4 dynamic $training=2 $sampling=2 "$@" && same dynamic-alone dynamic 2
 check "two by two ranks, dynamic batches" $?
 
+rows=policy.automodel_cfg.sequence_parallel=true
+train 2 rows $training=2 $rows && same alone rows 2; check "two ranks divide the rows too" $?
+train 4 rows-mesh $training=2 $rows && same alone rows-mesh 2; check "two by two ranks, of which two divide the rows" $?
+for output in bfloat16 float16; do
+    set -- policy.automodel_cfg.fsdp_output_dtype=$output policy.automodel_cfg.activation_checkpointing=true
+    train 0 alone-$output "$@" && train 2 rows-$output "$@" $training=2 $rows && same alone-$output rows-$output 2
+    check "two ranks divide rows of recomputed blocks, outputs in $output" $?
+done
+ranks 0 "$whet" train "$work/recipe.yaml" policy.model_name="$work/model" logger.log_dir="$work/rows-alone/logs" \
+    checkpointing.checkpoint_dir="$work/rows-alone" $rows >"$work/out" 2>&1 && same alone rows-alone 2 &&
+    grep -q "sequence_parallel has no effect: one tensor-parallel rank" "$work/out"
+check "one rank has all rows, and says so" $?
+
 train 4 moved $training=2 grpo.max_num_steps=1 && train 2 moved && same alone moved 2
 check "two by two ranks, resumed on two that share nothing" $?
 train 2 shared grpo.max_num_steps=1 && train 2 shared $training=2 && same alone shared 2

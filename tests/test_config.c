@@ -186,10 +186,12 @@ static void test_alias(void **state) {
     refuse("policy: {automodel_cfg: {_v2: true}}\n" TASK, NULL, "unknown key policy.automodel_cfg._v2");
     // An old parent and a new child are one mapping.
     write_recipe("old.yaml",
-                 "policy: {dtensor_cfg: {_v2: true, fsdp_output_dtype: float32, activation_checkpointing: true}}\n");
+                 "policy: {dtensor_cfg: {_v2: true, fsdp_output_dtype: float32, activation_checkpointing: true, "
+                 "sequence_parallel: true}}\n");
     s = load("defaults: old.yaml\npolicy: {automodel_cfg: {fsdp_output_dtype: param}}\n" TASK);
     assert_int_equal(s->policy.dtypes.output, DTYPE_BF16);
     assert_int_equal(s->policy.activation_checkpointing, WALK_KEEPS_INPUTS);
+    assert_true(s->policy.sequence_parallel && !load(TASK)->policy.sequence_parallel);
     char *selective = "policy.automodel_cfg.activation_checkpointing=selective";
     assert_int_equal(load_with(TASK, 1, &selective)->policy.activation_checkpointing, WALK_KEEPS_ATTENTION);
 }

@@ -197,6 +197,7 @@ static void test_choices(void **state) {
 }
 
 #define TENSOR "policy.automodel_cfg.tensor_parallel_size=2"
+#define ROWS "policy.automodel_cfg.sequence_parallel=true"
 #define SAMPLING "policy.generation.vllm_cfg.tensor_parallel_size=2"
 
 // Ranks that share the model, in training, in sampling, in both.
@@ -208,6 +209,8 @@ static void test_tensor_parallel(void **state) {
         {TENSOR, SAMPLING, "policy.precision=bfloat16", "policy.logprob_chunk_size=5"},
         {TENSOR, "policy.precision=bfloat16", "policy.automodel_cfg.fsdp_output_dtype=bfloat16"},
         {SAMPLING, "policy.sequence_packing.enabled=true", "policy.sequence_packing.train_mb_tokens=100"},
+        {TENSOR, ROWS, "policy.precision=float16", "policy.automodel_cfg.activation_checkpointing=selective"},
+        {TENSOR, ROWS, "policy.sequence_packing.enabled=true", "policy.sequence_packing.train_mb_tokens=100"},
     };
     if (world.size % 2) skip();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

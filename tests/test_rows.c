@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/rng.h"
 #include "ops/kernels.h"
+#include "ops/norm_chain.h"
 #include "ops/rows.h"
 
 #include <setjmp.h>
@@ -128,8 +129,18 @@ static void check_norm(Ops *ops, DType dtype, DType other, int64_t D) {
     for (int64_t d = 0; d < D; d++)
         if (!(fabs(at(&dw, 0, d) - at(&dw_before, 0, d) - weights[d]) <= 1e-6 * (1 + sizes[d])))
             fail_msg("dw[%lld]: %.9g, not %.9g", (long long)d, at(&dw, 0, d), at(&dw_before, 0, d) + weights[d]);
-    Tensor *all[] = {&x, &w, &y, &dy, &residual, &dx, &dw, &dw_before};
-    for (int i = 0; i < 8; i++) device_release(&ops->device, all[i]);
+    // The chain alone, over rows that come in parts, of which one is empty.
+    static const int64_t ends[] = {0, 7, 7, T};
+    Tensor chain = matrix(ops, DTYPE_F32, 1, D, 8, false);
+    for (int i = 0; i < 3; i++) {
+        Tensor dy_part = tensor_rows(&dy, ends[i], ends[i + 1] - ends[i]);
+        Tensor x_part = tensor_rows(&x, ends[i], ends[i + 1] - ends[i]);
+        norm_chain_add(ops, &chain, &dy_part, &x_part, eps, i == 0);
+    }
+    rows_add(ops, &dw_before, &dw_before, &chain);
+    assert_memory_equal(dw.data, dw_before.data, (size_t)D * sizeof(float));
+    Tensor *all[] = {&x, &w, &y, &dy, &residual, &dx, &dw, &dw_before, &chain};
+    for (int i = 0; i < 9; i++) device_release(&ops->device, all[i]);
     arena_close(&arena);
 }
 

@@ -61,12 +61,14 @@ static void test_training(void **state) {
                              "  megatron_cfg:\n"
                              "    enabled: true\n"
                              "    tensor_model_parallel_size: 4\n"
+                             "    sequence_parallel: true\n"
                              "    apply_rope_fusion: true\n"
                              "    optimizer: {lr: 2.0e-5, weight_decay: 0.3, adam_beta1: 0.8, adam_beta2: 0.95, "
                              "adam_eps: 1.0e-7, bf16: true}\n"
                              "    scheduler: {lr_warmup_iters: 4, lr_warmup_init: 1.0e-6}\n" DATA);
     assert_true(s->megatron.enabled);
     assert_int_equal(s->policy.tensor_parallel_size, 4);
+    assert_true(s->policy.sequence_parallel);
     assert_string_equal(settings_tensor_key(s), "policy.megatron_cfg.tensor_model_parallel_size");
     const OptimizerOptions *o = &s->optimizer;
     assert_true(o->lr == 2e-5 && o->weight_decay == 0.3 && o->beta1 == 0.8 && o->beta2 == 0.95 && o->eps == 1e-7);

@@ -1,6 +1,6 @@
 // Training of a model that tensor-parallel ranks share gives the bits of one rank: metrics, the gradient's norm and all weights
-// after two optimizer steps, on tensor-parallel ranks alone and with as many again that divide the micro-batches. Every rank trains
-// the whole model too, and compares its share.
+// after two optimizer steps, on tensor-parallel ranks alone and with as many again that divide the micro-batches, and whether
+// ranks divide rows or not. Every rank trains the whole model too, and compares its share.
 // ranks: 1 2 4
 #include "base/file.h"
 #include "comm/mesh.h"
@@ -52,6 +52,7 @@ typedef struct Variant {
     WalkCheckpointing checkpointing;
     int64_t head_chunk, micro_batch_size;
     float top_p;
+    bool overflows; // float16
 } Variant;
 
 // A model, or this rank's share of it, in training.
@@ -61,9 +62,11 @@ typedef struct Trained {
     Shards shards;
     Walk walk;
     UpdateResult result;
+    CommCounts counts; // of tensor-parallel ranks
 } Trained;
 
-static void train(Trained *t, const ModelFile *file, const Architecture *share, Mesh *mesh, Variant variant) {
+static void train(Trained *t, const ModelFile *file, const Architecture *share, Mesh *mesh, bool divides_rows,
+                  Variant variant) {
     Error error;
     ToyBatch data;
     TrainBatch batch = make_data(&data);
@@ -78,13 +81,15 @@ static void train(Trained *t, const ModelFile *file, const Architecture *share, 
               (WalkOptions){.policy = variant.policy,
                             .activation_checkpointing = variant.checkpointing,
                             .max_positions = POSITIONS,
-                            .tensor = mesh ? &mesh->tensor : NULL});
+                            .tensor = mesh ? &mesh->tensor : NULL,
+                            .sequence_parallel = divides_rows});
     UpdateOptions options = {.batching = {.micro_batch_size = variant.micro_batch_size},
                              .head_chunk = variant.head_chunk,
                              .filter = {.temperature = 0.9f, .top_p = variant.top_p},
                              .optimizer = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .max_grad_norm = 1},
                              .lr = 1e-3};
     for (int step = 0; step < 2; step++) update_policy(&t->result, &t->walk, &batch, &loss, &options, NULL, NULL);
+    if (mesh) t->counts = mesh->tensor.counts;
 }
 
 static void trained_close(Trained *t) {
@@ -116,7 +121,20 @@ static void assert_share(const Trained *whole, const Trained *shared) {
     }
 }
 
-static void check_mesh(const Trained *alone, const ModelFile *file, int tensor, Variant variant) {
+static void assert_same(const Trained *alone, const Trained *together) {
+    const UpdateResult *a = &alone->result, *b = &together->result;
+    assert_true(a->grad_norm == b->grad_norm || (isnan(a->grad_norm) && isnan(b->grad_norm)));
+    assert_memory_equal(&a->metrics, &b->metrics, sizeof a->metrics);
+    assert_int_equal(a->overflow.count, b->overflow.count);
+    assert_int_equal(a->overflow.unit, b->overflow.unit);
+    assert_int_equal(a->overflow.backward, b->overflow.backward);
+    assert_int_equal(a->overflow.unit_count, b->overflow.unit_count);
+    assert_true(a->overflow.largest == b->overflow.largest);
+    assert_share(alone, together);
+}
+
+static void check_mesh(CommCounts *counts, const Trained *alone, const ModelFile *file, int tensor, bool divides_rows,
+                       Variant variant) {
     Error error;
     Mesh mesh;
     Trained together;
@@ -124,23 +142,56 @@ static void check_mesh(const Trained *alone, const ModelFile *file, int tensor, 
     assert_true(mesh_open(&mesh, &world, tensor, NULL, &error));
     if (!tensor_share_open(&share, model_file_architecture(file), mesh.tensor.rank, tensor, 0, "ranks", &error))
         fail_msg("%s", error.text);
-    train(&together, file, &share, &mesh, variant);
-    assert_true(alone->result.grad_norm == together.result.grad_norm);
-    assert_memory_equal(&alone->result.metrics, &together.result.metrics, sizeof alone->result.metrics);
-    assert_share(alone, &together);
+    train(&together, file, &share, &mesh, divides_rows, variant);
+    assert_same(alone, &together);
+    *counts = together.counts;
     trained_close(&together);
     mesh_close(&mesh);
+}
+
+// What dividing rows changes on the wire, of two steps: where a product's fp32 sums were exchanged and the result gathered, the sums
+// are exchanged, and each of the two norms and two gradients that a block's backward reads is gathered; so is what the head reads and
+// the embedding's gradient. What is made again costs the same again. Chains of norms' gradients go from rank to rank.
+static void check_wire(const CommCounts *whole, const CommCounts *divided, const Architecture *a, const Variant *v) {
+    ToyBatch data;
+    TrainBatch batch = make_data(&data);
+    int64_t others = world.size - 1, L = a->layer_count, D = a->hidden_size;
+    int64_t element = (int64_t)dtype_size(v->policy.compute), gathered = 0, summed = 0, chains = 0;
+    bool inputs = v->checkpointing == WALK_KEEPS_INPUTS, attention = v->checkpointing == WALK_KEEPS_ATTENTION;
+    int64_t sums = (inputs ? 5 : 4) * L + 1, gathers = (inputs ? 8 : attention ? 7 : 6) * L + 2;
+    for (int64_t first = 0; first < batch.count; first += v->micro_batch_size) {
+        int64_t end = first + v->micro_batch_size < batch.count ? first + v->micro_batch_size : batch.count;
+        int64_t T = batch.offset[end] - batch.offset[first], part = (T + world.size - 1) / world.size;
+        gathered += 2 * others * element * (gathers * part * D - sums * T * D / world.size);
+        summed += 2 * others * 4 * sums * (part * D - T * D / world.size);
+        chains += 2 * (2 * L + 1) * 4 * D;
+    }
+    assert_int_equal((int64_t)divided->bytes[COMM_ALL_GATHER] - (int64_t)whole->bytes[COMM_ALL_GATHER], gathered);
+    assert_int_equal((int64_t)divided->bytes[COMM_ALL_TO_ALL] - (int64_t)whole->bytes[COMM_ALL_TO_ALL], summed);
+    assert_int_equal(whole->bytes[COMM_BROADCAST], 0);
+    assert_int_equal(divided->bytes[COMM_BROADCAST], chains);
+}
+
+static void check_meshes(const Trained *alone, const ModelFile *file, Variant variant) {
+    CommCounts counts[2], of_two;
+    for (int divides_rows = 0; divides_rows < 2; divides_rows++) {
+        check_mesh(&counts[divides_rows], alone, file, world.size, divides_rows, variant);
+        if (world.size > 2 && variant.top_p == 1) check_mesh(&of_two, alone, file, 2, divides_rows, variant);
+    }
+    if (!overflow_possible(variant.policy) && variant.policy.compute == variant.policy.output)
+        check_wire(&counts[0], &counts[1], model_file_architecture(file), &variant);
 }
 
 static void test_training(void **state) {
     (void)state;
     static const Variant variants[] = {
-        {MODEL_QWEN2, {DTYPE_F32, DTYPE_F32}, WALK_KEEPS_ALL, 1000, 2, 1},
-        {MODEL_QWEN2, {DTYPE_BF16, DTYPE_F32}, WALK_KEEPS_INPUTS, 7, SEQUENCES, 1},
-        {MODEL_QWEN3, {DTYPE_BF16, DTYPE_BF16}, WALK_KEEPS_ATTENTION, 31, 3, 1},
-        {MODEL_LLAMA, {DTYPE_F16, DTYPE_F16}, WALK_KEEPS_ALL, 1000, SEQUENCES, 0.9f},
-        {MODEL_SMOLLM3, {DTYPE_F32, DTYPE_BF16}, WALK_KEEPS_ALL, 50, 1, 1},
-        {MODEL_MISTRAL, {DTYPE_BF16, DTYPE_F16}, WALK_KEEPS_INPUTS, 50, 2, 1},
+        {MODEL_QWEN2, {DTYPE_F32, DTYPE_F32}, WALK_KEEPS_ALL, 1000, 2, 1, false},
+        {MODEL_QWEN2, {DTYPE_BF16, DTYPE_F32}, WALK_KEEPS_INPUTS, 7, SEQUENCES, 1, false},
+        {MODEL_QWEN3, {DTYPE_BF16, DTYPE_BF16}, WALK_KEEPS_ATTENTION, 31, 3, 1, false},
+        {MODEL_LLAMA, {DTYPE_F16, DTYPE_F16}, WALK_KEEPS_ALL, 1000, SEQUENCES, 0.9f, false},
+        {MODEL_LLAMA, {DTYPE_F16, DTYPE_F32}, WALK_KEEPS_ALL, 1000, 2, 1, true},
+        {MODEL_SMOLLM3, {DTYPE_F32, DTYPE_BF16}, WALK_KEEPS_ALL, 50, 1, 1, false},
+        {MODEL_MISTRAL, {DTYPE_BF16, DTYPE_F16}, WALK_KEEPS_INPUTS, 50, 2, 1, false},
     };
     for (size_t v = 0; v < sizeof variants / sizeof *variants; v++) {
         char folder[64];
@@ -148,13 +199,14 @@ static void test_training(void **state) {
         ModelFile *file;
         Architecture kind = kind_of(variants[v].family);
         snprintf(folder, sizeof folder, "/tmp/whet-tensor-%d", (int)getpid());
-        assert_true(file_make_folders(folder, &error) && random_model_write(folder, &kind, 7, 0.15, &error));
+        assert_true(file_make_folders(folder, &error) &&
+                    random_model_write(folder, &kind, 7, variants[v].overflows ? 20 : 0.15, &error));
         if (!model_file_open(&file, folder, &error)) fail_msg("%s", error.text);
         Trained alone;
-        train(&alone, file, model_file_architecture(file), NULL, variants[v]);
-        assert_true(isfinite(alone.result.grad_norm) && alone.result.grad_norm > 0);
-        check_mesh(&alone, file, world.size, variants[v]);
-        if (world.size > 2 && variants[v].top_p == 1) check_mesh(&alone, file, 2, variants[v]);
+        train(&alone, file, model_file_architecture(file), NULL, false, variants[v]);
+        assert_true(variants[v].overflows ? alone.result.overflow.count > 0
+                                          : isfinite(alone.result.grad_norm) && alone.result.grad_norm > 0);
+        check_meshes(&alone, file, variants[v]);
         trained_close(&alone);
         model_file_close(file);
         assert_true(file_remove_tree(folder, &error));

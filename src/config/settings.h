@@ -56,6 +56,7 @@ typedef struct PolicyOptions {
     PrecisionPolicy dtypes; // what the two say
     WalkCheckpointing activation_checkpointing;
     int64_t tensor_parallel_size;    // ranks that share the model in training
+    bool sequence_parallel;          // and rows of micro-batches
     int64_t train_global_batch_size; // samples of one optimizer step; divides P · G
     int64_t train_micro_batch_size, logprob_batch_size;
     int64_t logprob_chunk_size; // tokens whose logits exist at a time; 0: our choice (null)
@@ -70,6 +71,7 @@ typedef struct PolicyOptions {
 typedef struct MegatronOptions {
     bool enabled;
     int64_t tensor_model_parallel_size;
+    bool sequence_parallel;
     bool activation_checkpointing;
     const char *recompute_granularity; // "full" or "selective"
     const char *optimizer;             // "adam"

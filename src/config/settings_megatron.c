@@ -111,5 +111,6 @@ bool settings_megatron_apply(Settings *settings, Error *error) {
         return error_set(error,
                          "policy.automodel_cfg.enabled: true, and so is " SECTION ".enabled; a recipe trains by one");
     settings->policy.tensor_parallel_size = settings->megatron.tensor_model_parallel_size;
+    settings->policy.sequence_parallel = settings->megatron.sequence_parallel;
     return apply_checkpointing(settings, error) && apply_optimizer(settings, error) && apply_schedule(settings, error);
 }

@@ -103,11 +103,24 @@ static void turn_heads(Ops *ops, const BlockShape *shape, const BlockWeights *we
         rope_apply(ops, qkv_TC, cos_sin_PE, batch->positions, queries + keys, shape->attention.head_dim, false);
 }
 
+// The norm of x_TD, of all rows: in scratch->norm_TD.
+static Tensor norm_of(Ops *ops, const BlockShape *shape, const RowShare *rows, BlockScratch *scratch,
+                      const Tensor *x_TD, const Tensor *w_D) {
+    Tensor own_TD = row_share_own(rows, &scratch->norm_TD);
+    rms_norm_forward(ops, &own_TD, x_TD, w_D, shape->rms_norm_eps);
+    return row_share_gather(rows, &scratch->norm_TD);
+}
+
+static RowShare rows_of(const BlockShape *shape, int64_t count) {
+    return row_share_of(count, shape->tensor, shape->divides_rows);
+}
+
 void block_attention_forward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, const Tensor *cos_sin_PE,
                              const TokenBatch *batch, BlockActivations *a, BlockScratch *scratch) {
     const AttentionShape *attention = &shape->attention;
+    RowShare rows = rows_of(shape, batch->count);
 
-    rms_norm_forward(ops, &scratch->norm_TD, &a->x_TD, &weights->input_norm_D, shape->rms_norm_eps);
+    Tensor norm_TD = norm_of(ops, shape, &rows, scratch, &a->x_TD, &weights->input_norm_D);
     bool queries_kept = a->qkv_TC.size[1] < shape->qkv_columns;
     Tensor whole_TC = {0}, *product_TC = &a->qkv_TC;
     if (queries_kept) {
@@ -115,7 +128,7 @@ void block_attention_forward(Ops *ops, const BlockShape *shape, const BlockWeigh
             DEVICE_TENSOR_RAW(&ops->device, MEMORY_ACTIVATION, a->qkv_TC.dtype, a->qkv_TC.size[0], shape->qkv_columns);
         product_TC = &whole_TC;
     }
-    linear_forward(ops, product_TC, &scratch->norm_TD, &weights->qkv, present(&weights->qkv_bias_C));
+    linear_forward(ops, product_TC, &norm_TD, &weights->qkv, present(&weights->qkv_bias_C));
     Tensor *qkv_TC = scratch->qkv_TC.data ? &scratch->qkv_TC : product_TC;
     if (qkv_TC != product_TC) rows_cast(ops, qkv_TC, product_TC);
     turn_heads(ops, shape, weights, cos_sin_PE, batch, qkv_TC, true);
@@ -124,20 +137,22 @@ void block_attention_forward(Ops *ops, const BlockShape *shape, const BlockWeigh
                       batch->span_count);
     if (queries_kept) rows_first_columns(ops, &a->qkv_TC, qkv_TC);
     device_release(&ops->device, &whole_TC);
-    tensor_sum_forward(ops, shape->tensor, &scratch->proj_TD, &a->attn_TO, &weights->o);
+    row_share_forward(ops, &rows, &scratch->proj_TD, &a->attn_TO, &weights->o);
     rows_add(ops, &a->mid_TD, &a->x_TD, &scratch->proj_TD);
 }
 
 void block_gate_up_forward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, BlockActivations *a,
                            BlockScratch *scratch) {
-    rms_norm_forward(ops, &scratch->norm_TD, &a->mid_TD, &weights->middle_norm_D, shape->rms_norm_eps);
-    linear_forward(ops, &a->gate_up_T2F, &scratch->norm_TD, &weights->gate_up, NULL);
+    RowShare rows = rows_of(shape, a->gate_up_T2F.size[0]);
+    Tensor norm_TD = norm_of(ops, shape, &rows, scratch, &a->mid_TD, &weights->middle_norm_D);
+    linear_forward(ops, &a->gate_up_T2F, &norm_TD, &weights->gate_up, NULL);
 }
 
 void block_down_forward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, const BlockActivations *a,
                         BlockScratch *scratch, Tensor *out_TD) {
+    RowShare rows = rows_of(shape, a->gate_up_T2F.size[0]);
     swiglu_forward(ops, &scratch->act_TF, &a->gate_up_T2F);
-    tensor_sum_forward(ops, shape->tensor, &scratch->proj_TD, &scratch->act_TF, &weights->down);
+    row_share_forward(ops, &rows, &scratch->proj_TD, &scratch->act_TF, &weights->down);
     rows_add(ops, out_TD, &a->mid_TD, &scratch->proj_TD);
 }
 
@@ -150,12 +165,13 @@ void block_forward(Ops *ops, const BlockShape *shape, const BlockWeights *weight
 
 void block_note_overflow(Ops *ops, const BlockShape *shape, Overflow *overflow, int unit, const BlockWeights *weights,
                          const BlockActivations *a, const BlockScratch *scratch, const Tensor *out_TD) {
+    RowShare rows = rows_of(shape, scratch->act_TF.size[0]);
     int64_t lost = rows_count_nonfinite(ops, out_TD);
-    if (!lost) return;
+    if (!row_share_total(&rows, lost)) return;
     Tensor sum_TD = DEVICE_TENSOR_RAW(&ops->device, MEMORY_SCRATCH, DTYPE_F32, out_TD->size[0], out_TD->size[1]);
-    tensor_sum_forward(ops, shape->tensor, &sum_TD, &scratch->act_TF, &weights->down);
+    row_share_forward(ops, &rows, &sum_TD, &scratch->act_TF, &weights->down);
     rows_add(ops, &sum_TD, &sum_TD, &a->mid_TD);
-    overflow_note(overflow, ops, lost, unit, false, &sum_TD);
+    overflow_note(overflow, ops, &rows, lost, unit, false, &sum_TD);
     device_release(&ops->device, &sum_TD);
 }
 
@@ -227,29 +243,34 @@ void block_down_backward(Ops *ops, const BlockWeights *weights, BlockActivations
 
 void block_gate_up_backward_weight(Ops *ops, const BlockShape *shape, const BlockWeights *weights, BlockGradients *g,
                                    const BlockActivations *a, BlockScratch *scratch) {
-    rms_norm_forward(ops, &scratch->norm_TD, &a->mid_TD, &weights->middle_norm_D, shape->rms_norm_eps);
-    linear_backward_weight(ops, &g->gate_up_2FD, &a->gate_up_T2F, &scratch->norm_TD);
+    RowShare rows = rows_of(shape, a->gate_up_T2F.size[0]);
+    Tensor norm_TD = norm_of(ops, shape, &rows, scratch, &a->mid_TD, &weights->middle_norm_D);
+    linear_backward_weight(ops, &g->gate_up_2FD, &a->gate_up_T2F, &norm_TD);
 }
 
 void block_gate_up_backward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, BlockGradients *g,
                             BlockActivations *a, BlockScratch *scratch, Tensor *d_TD) {
-    tensor_sum_backward_input(ops, shape->tensor, &scratch->proj_TD, &a->gate_up_T2F, &weights->gate_up);
+    RowShare rows = rows_of(shape, a->gate_up_T2F.size[0]);
+    row_share_backward_input(ops, &rows, &scratch->proj_TD, &a->gate_up_T2F, &weights->gate_up);
     device_release(&ops->device, &a->gate_up_T2F);
-    rms_norm_backward(ops, d_TD, &g->middle_norm_D, &scratch->proj_TD, &a->mid_TD, &weights->middle_norm_D, d_TD,
-                      shape->rms_norm_eps);
+    row_share_norm_backward(ops, &rows, d_TD, &g->middle_norm_D, &scratch->proj_TD, &a->mid_TD, &weights->middle_norm_D,
+                            d_TD, shape->rms_norm_eps);
 }
 
 void block_attention_backward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, BlockGradients *g,
                               const Tensor *cos_sin_PE, const TokenBatch *batch, BlockActivations *a,
                               BlockScratch *scratch, Tensor *d_TD) {
     const AttentionShape *attention = &shape->attention;
-    int64_t queries = attention->query_heads, keys = attention->kv_heads, T = d_TD->size[0];
+    int64_t queries = attention->query_heads, keys = attention->kv_heads, T = batch->count;
+    RowShare rows = rows_of(shape, T);
 
     // mid = x + attn·Woᵀ
     Tensor dattn_TO = DEVICE_TENSOR_RAW(&ops->device, MEMORY_ACTIVATION, d_TD->dtype, T, shape->heads_columns);
     Tensor dqkv_TC = DEVICE_TENSOR_RAW(&ops->device, MEMORY_ACTIVATION, d_TD->dtype, T, shape->qkv_columns);
-    linear_backward_weight(ops, &g->o_DO, d_TD, &a->attn_TO);
-    linear_backward_input(ops, &dattn_TO, d_TD, &weights->o);
+    Tensor room, dmid_TD = row_share_spread(ops, &rows, &room, d_TD);
+    linear_backward_weight(ops, &g->o_DO, &dmid_TD, &a->attn_TO);
+    linear_backward_input(ops, &dattn_TO, &dmid_TD, &weights->o);
+    device_release(&ops->device, &room);
     const Tensor *qkv_TC = &a->qkv_TC;
     if (shape->qk_norm) { // keys and values lie in the pages
         rows_cast(ops, &scratch->qkv_TC, &a->qkv_TC);
@@ -263,12 +284,12 @@ void block_attention_backward(Ops *ops, const BlockShape *shape, const BlockWeig
         backward_heads(ops, shape, &dqkv_TC, &g->q_norm_E, &a->qkv_TC, &weights->q_norm_E, 0);
         backward_heads(ops, shape, &dqkv_TC, &g->k_norm_E, &a->qkv_TC, &weights->k_norm_E, 1);
     }
-    rms_norm_forward(ops, &scratch->norm_TD, &a->x_TD, &weights->input_norm_D, shape->rms_norm_eps);
-    linear_backward_weight(ops, &g->qkv_CD, &dqkv_TC, &scratch->norm_TD);
+    Tensor norm_TD = norm_of(ops, shape, &rows, scratch, &a->x_TD, &weights->input_norm_D);
+    linear_backward_weight(ops, &g->qkv_CD, &dqkv_TC, &norm_TD);
     if (g->qkv_bias_C.data) linear_backward_bias(ops, &g->qkv_bias_C, &dqkv_TC);
-    tensor_sum_backward_input(ops, shape->tensor, &scratch->proj_TD, &dqkv_TC, &weights->qkv);
-    rms_norm_backward(ops, d_TD, &g->input_norm_D, &scratch->proj_TD, &a->x_TD, &weights->input_norm_D, d_TD,
-                      shape->rms_norm_eps);
+    row_share_backward_input(ops, &rows, &scratch->proj_TD, &dqkv_TC, &weights->qkv);
+    row_share_norm_backward(ops, &rows, d_TD, &g->input_norm_D, &scratch->proj_TD, &a->x_TD, &weights->input_norm_D,
+                            d_TD, shape->rms_norm_eps);
     device_release(&ops->device, &dattn_TO);
     device_release(&ops->device, &dqkv_TC);
 }

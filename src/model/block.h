@@ -8,12 +8,14 @@
 //   norm = rms_norm(mid)           gate_up = norm·Wguᵀ;  act = silu(gate)·up
 //   out = mid + act·Wdownᵀ         rounded once to out's dtype: the policy's output dtype
 //
-// Of a rank's share (model/tensor_share.h) heads and MLP are this rank's part; x, norms, mid and out are whole on every rank, for
-// the products with Wo and Wdown, and in backward those that leave Wqkv and Wgu, are summed over the ranks (model/tensor_sum.h).
+// Of a rank's share (model/tensor_share.h) heads and MLP are this rank's part. The products with Wo and Wdown, and in backward those
+// that leave Wqkv and Wgu, are summed over the ranks; x, norms, mid and out are whole on every rank, or (shape.divides_rows) each has
+// its rows of them (model/row_share.h), and norms, in backward gradients too, are gathered for the products that read them.
 #pragma once
 #include "model/architecture.h"
 #include "model/overflow.h"
 #include "model/parameters.h"
+#include "model/row_share.h"
 #include "model/tensor_share.h"
 #include "model/tensor_sum.h"
 #include "ops/attention.h"
@@ -26,10 +28,11 @@ typedef struct BlockShape {
     float rms_norm_eps;
     bool qk_norm, rotates;
     TensorShareSums sums;
-    Comm *tensor; // ranks that share the block; NULL: none
+    Comm *tensor;      // ranks that share the block; NULL: none
+    bool divides_rows; // over them
 } BlockShape;
 
-// Of a model or a rank's share of it.
+// Of a model or a rank's share of it; does not divide rows.
 BlockShape block_shape(const Architecture *architecture, int64_t layer, Comm *tensor);
 
 // Fills the rotary table cos_sin_PE (fp32) for positions 0..P-1.
@@ -67,7 +70,7 @@ typedef struct TokenBatch {
 // What backward reads, in the dtype in which it reads it. lse_TH.data NULL: forward only. qkv_TC: after the rotation; it may
 // have room for the query columns alone, as keys and values are read from kv. With norms of heads and scratch for them: all
 // columns, before the norms, which are computed again in backward.
-typedef struct BlockActivations {
+typedef struct BlockActivations { // of x and mid this rank's rows
     Tensor x_TD, qkv_TC, attn_TO, mid_TD, gate_up_T2F;
     Tensor lse_TH; // fp32
     KvPages kv;
@@ -75,7 +78,9 @@ typedef struct BlockActivations {
 
 // Temporaries that every block of a walk uses in turn, in the compute dtype.
 typedef struct BlockScratch {
-    Tensor norm_TD, proj_TD, act_TF;
+    Tensor norm_TD; // row_share_room
+    Tensor proj_TD; // this rank's rows
+    Tensor act_TF;
     Tensor qkv_TC; // for a backward through norms of heads; else data NULL
 } BlockScratch;
 
@@ -98,7 +103,7 @@ void block_note_overflow(Ops *ops, const BlockShape *shape, Overflow *overflow, 
 // The stages backward, in this order. d_TD, in the compute dtype: the gradient of the output becomes that of mid, then that of the
 // input; gradients are added to. Spans are whole sequences. What is cheap (norms, SwiGLU) is computed again instead of kept. The
 // gradient of act stands in act's place, that of gate_up in gate_up's, which is then released. A matrix's own gradient comes
-// first and needs no matrix, so that both need not stand at a time.
+// first and needs no matrix, so that both need not stand at a time. The first two want the d_TD of all rows.
 void block_down_backward_weight(Ops *ops, BlockGradients *gradients, const BlockActivations *activations,
                                 BlockScratch *scratch, const Tensor *d_TD);
 void block_down_backward(Ops *ops, const BlockWeights *weights, BlockActivations *activations, BlockScratch *scratch,

@@ -10,12 +10,15 @@ bool overflow_possible(PrecisionPolicy policy) {
     return policy.compute == DTYPE_F16 || policy.output == DTYPE_F16;
 }
 
-void overflow_note(Overflow *overflow, Ops *ops, int64_t count, int unit, bool backward, const Tensor *before) {
+void overflow_note(Overflow *overflow, Ops *ops, const RowShare *rows, int64_t count, int unit, bool backward,
+                   const Tensor *before) {
+    if (rows) count = row_share_total(rows, count);
     if (count && !overflow->count) {
         overflow->unit = unit;
         overflow->backward = backward;
         overflow->unit_count = count;
         overflow->largest = rows_largest(ops, before);
+        if (rows) overflow->largest = row_share_largest(rows, overflow->largest);
     }
     overflow->count += count;
 }

@@ -2,7 +2,7 @@
 // what it lost.
 #pragma once
 #include "model/precision.h"
-#include "ops/ops.h"
+#include "model/row_share.h"
 
 typedef struct Overflow {
     int64_t count;      // infinite or NaN, over all units and boundaries
@@ -14,9 +14,10 @@ typedef struct Overflow {
 
 bool overflow_possible(PrecisionPolicy policy); // float16 takes part
 
-// Adds `count` lost values of a unit. The largest finite magnitude of what was rounded, before, is looked for when these are
-// the first.
-void overflow_note(Overflow *overflow, Ops *ops, int64_t count, int unit, bool backward, const Tensor *before);
+// Adds `count` lost values of a unit; of the rows of all ranks where these divide them (NULL: they do not), which all make the
+// call. The largest finite magnitude of what was rounded, before, is looked for when these are the first.
+void overflow_note(Overflow *overflow, Ops *ops, const RowShare *rows, int64_t count, int unit, bool backward,
+                   const Tensor *before);
 
 void overflow_add(Overflow *sum, const Overflow *part); // part came later
 

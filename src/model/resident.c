@@ -410,7 +410,7 @@ void resident_forward(Resident *r, KvCache *cache, const TokenBatch *batch) {
         r->ops->unit = layer;
         if (layer) { // the unit before handed on policy.output; cast on entry
             int64_t lost = rows_cast(r->ops, &a.x_TD, &out_TD);
-            overflow_note(&r->overflow, r->ops, lost, layer - 1, false, &out_TD);
+            overflow_note(&r->overflow, r->ops, NULL, lost, layer - 1, false, &out_TD);
         }
         a.kv = cache->layers[layer];
         BlockShape shape = block_shape(r->share, layer, r->tensor);
@@ -431,7 +431,7 @@ void resident_logits(Resident *r, Tensor *logits_NV, const int32_t *rows) {
     rms_norm_forward(r->ops, &norm_ND, &last_ND, &r->final_norm_D, r->shape.rms_norm_eps);
     if (overflow_possible(r->policy)) {
         int64_t before = r->overflow.count, lost = rows_count_nonfinite(r->ops, &norm_ND);
-        overflow_note(&r->overflow, r->ops, lost, (int)r->architecture->layer_count, false, &norm_ND);
+        overflow_note(&r->overflow, r->ops, NULL, lost, (int)r->architecture->layer_count, false, &norm_ND);
         say_overflow(r, before);
     }
     vocabulary_share_logits(r->ops, r->share, r->tensor, logits_NV, &norm_ND, &r->head);

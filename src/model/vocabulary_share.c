@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/int64.h"
+#include "model/row_share.h"
 #include "model/tensor_sum.h"
 #include "ops/panels.h"
 #include "ops/rows.h"
@@ -15,21 +16,24 @@ static void look_up(Ops *ops, Tensor *x_TD, const Tensor *table_VD, const Linear
         panels_gather(ops, x_TD, head, ids);
 }
 
-void vocabulary_share_embed(Ops *ops, const Architecture *share, Comm *tensor, Tensor *x_TD, const Tensor *table_VD,
-                            const LinearWeight *head, const int32_t *ids) {
-    if (!tensor_sum_shared(tensor)) {
+void vocabulary_share_look_up(Ops *ops, const Architecture *share, Tensor *x_TD, const Tensor *table_VD,
+                              const LinearWeight *head, const int32_t *ids) {
+    if (!share->whole) {
         look_up(ops, x_TD, table_VD, head, ids);
         return;
     }
-    // Each rank has its own rows, and −0, which changes no sum, for the others.
     Arena arena = {0};
     int32_t *rows = arena_array(&arena, int32_t, x_TD->size[0]);
     tensor_share_ids(share, rows, ids, x_TD->size[0]);
     look_up(ops, x_TD, table_VD, head, rows);
-    Tensor sums_TD = tensor_sum_open(ops, x_TD);
-    rows_cast(ops, &sums_TD, x_TD);
-    tensor_sum_close(ops, tensor, x_TD, &sums_TD);
     arena_close(&arena);
+}
+
+void vocabulary_share_embed(Ops *ops, const Architecture *share, Comm *tensor, Tensor *x_TD, const Tensor *table_VD,
+                            const LinearWeight *head, const int32_t *ids) {
+    RowShare rows = row_share_of(x_TD->size[0], tensor, false);
+    vocabulary_share_look_up(ops, share, x_TD, table_VD, head, ids);
+    row_share_sum(ops, &rows, x_TD, x_TD);
 }
 
 // Copies the columns that two matrices of fp32 have in common: column 0 of `to` is column `first` of `from`, or the other way.

@@ -5,7 +5,12 @@
 #include "model/tensor_share.h"
 #include "ops/softmax.h"
 
-// x_TD = the embeddings of ids[T], on all ranks: from the rows of table_VD, or (NULL) out of the panels of a tied head.
+// x_TD = the embeddings of those of ids[T] that this rank holds, else −0, which changes no sum: from the rows of table_VD, or
+// (NULL) out of the panels of a tied head.
+void vocabulary_share_look_up(Ops *ops, const Architecture *share, Tensor *x_TD, const Tensor *table_VD,
+                              const LinearWeight *head, const int32_t *ids);
+
+// The same of all ids, on all ranks.
 void vocabulary_share_embed(Ops *ops, const Architecture *share, Comm *tensor, Tensor *x_TD, const Tensor *table_VD,
                             const LinearWeight *head, const int32_t *ids);
 

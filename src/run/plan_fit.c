@@ -149,6 +149,10 @@ static void find_helps(PlanFit *fit, const Search *search) {
                                            "policy.logprob_chunk_size=64",
                                            "loss_fn.reference_policy_kl_penalty=0"};
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) try_setting(fit, search, settings[i]);
+    if (s->policy.tensor_parallel_size > 1)
+        try_setting(fit, search,
+                    s->megatron.enabled ? "policy.megatron_cfg.sequence_parallel=true"
+                                        : "policy.automodel_cfg.sequence_parallel=true");
     Trial half = {0}, cache = {0}, tensor = {0};
     if (samples > 1) {
         set_micro_batch(&half, search, samples / 2);

@@ -56,6 +56,8 @@ static bool open_layouts(Trainer *t, const Comm *world, Error *error) {
     if (!open_layout(&t->training, t, world, training, s->whet.tensor_segments, settings_tensor_key(s), error))
         return false;
     t->mesh = t->training.mesh;
+    if (s->policy.sequence_parallel && training == 1)
+        log_info("sequence_parallel has no effect: one tensor-parallel rank has all rows");
     return open_layout(&t->sampling, t, world, sampling, t->training.share.segments * training,
                        "policy.generation.vllm_cfg.tensor_parallel_size", error);
 }
@@ -124,7 +126,8 @@ static bool open_policies(Trainer *t, Error *error) {
                             .activation_checkpointing = s->policy.activation_checkpointing,
                             .kept_blocks = s->whet.kept_blocks,
                             .max_positions = positions,
-                            .tensor = &t->training.mesh.tensor});
+                            .tensor = &t->training.mesh.tensor,
+                            .sequence_parallel = s->policy.sequence_parallel});
     resident_open(&t->rollout, &t->ops, &t->sampling.share, t->sampling.parameters, &t->sampling.mesh.tensor, dtypes,
                   MEMORY_ROLLOUT_WEIGHTS, rows, positions);
     if (!comm_agree(&t->mesh.world, shard_load(&t->shards, t->model.file, error), error)) return false;

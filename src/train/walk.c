@@ -1,6 +1,7 @@
 #include "train/walk.h"
 
 #include "base/int64.h"
+#include "model/row_share.h"
 #include "model/vocabulary_share.h"
 #include "train/walk_block.h"
 
@@ -72,7 +73,7 @@ static Tensor cast_on_entry(Walk *walk, Tensor *out_TD, int unit) {
     }
     Tensor x_TD = DEVICE_TENSOR_RAW(&walk->ops->device, MEMORY_ACTIVATION, compute, out_TD->size[0], out_TD->size[1]);
     int64_t lost = rows_cast(walk->ops, &x_TD, out_TD);
-    overflow_note(&walk->overflow, walk->ops, lost, unit - 1, false, out_TD);
+    overflow_note(&walk->overflow, walk->ops, &walk->rows, lost, unit - 1, false, out_TD);
     device_release(&walk->ops->device, out_TD);
     return x_TD;
 }
@@ -86,29 +87,24 @@ static void forward_idly(Walk *walk) {
     }
 }
 
-// out_TD = what the ranks that share the model have of it, summed, rounded once. from_TD may be it.
-static void sum_over_shares(Walk *walk, Tensor *out_TD, const Tensor *from_TD) {
-    if (!tensor_sum_shared(walk->options.tensor)) {
-        if (from_TD != out_TD) rows_cast(walk->ops, out_TD, from_TD);
-        return;
-    }
-    Tensor sums_TD = tensor_sum_open(walk->ops, out_TD);
-    rows_cast(walk->ops, &sums_TD, from_TD);
-    tensor_sum_close(walk->ops, walk->options.tensor, out_TD, &sums_TD);
-}
-
 static Tensor embed(Walk *walk) {
     DType compute = walk->options.policy.compute;
     Tensor out_TD =
-        DEVICE_TENSOR_RAW(&walk->ops->device, MEMORY_ACTIVATION, compute, walk->batch->count, walk->shape.hidden);
-    if (!shard_whole(walk->shards)) {
-        embedding_rows_forward(&walk->embedding, &out_TD, walk->round, compute);
-        sum_over_shares(walk, &out_TD, &out_TD);
-        return out_TD;
+        DEVICE_TENSOR_RAW(&walk->ops->device, MEMORY_ACTIVATION, compute, walk->rows.count, walk->shape.hidden);
+    Tensor room = {0}, all_TD = out_TD;
+    if (walk->rows.divided) {
+        room = row_share_open(walk->ops, &walk->rows, compute, walk->shape.hidden);
+        all_TD = tensor_rows(&room, 0, walk->rows.all);
     }
-    walk->root = gather_root(walk);
-    Tensor table_VD = root_parameter(walk, &walk->root, PARAMETER_EMBEDDING);
-    vocabulary_share_embed(walk->ops, walk->share, walk->options.tensor, &out_TD, &table_VD, NULL, walk->batch->ids);
+    if (!shard_whole(walk->shards)) {
+        embedding_rows_forward(&walk->embedding, &all_TD, walk->round, compute);
+    } else {
+        walk->root = gather_root(walk);
+        Tensor table_VD = root_parameter(walk, &walk->root, PARAMETER_EMBEDDING);
+        vocabulary_share_look_up(walk->ops, walk->share, &all_TD, &table_VD, NULL, walk->batch->ids);
+    }
+    row_share_sum(walk->ops, &walk->rows, &out_TD, &all_TD);
+    device_release(&walk->ops->device, &room);
     return out_TD;
 }
 
@@ -118,6 +114,7 @@ void walk_forward(Walk *walk, const TokenBatch *round, int64_t page_count) {
     int layers = root_unit(walk);
     walk->round = round;
     walk->batch = &round[shard_comm(walk->shards)->rank];
+    walk->rows = row_share_of(walk->batch->count, walk->options.tensor, walk->options.sequence_parallel);
     walk->page_count = page_count;
     enter_unit(walk, root_unit(walk));
     if (idles(walk)) {
@@ -128,7 +125,7 @@ void walk_forward(Walk *walk, const TokenBatch *round, int64_t page_count) {
     for (int layer = 0; layer < layers; layer++) {
         enter_unit(walk, layer);
         walk->activations[layer].x_TD = cast_on_entry(walk, &out_TD, layer);
-        out_TD = DEVICE_TENSOR_RAW(device, MEMORY_UNIT_OUTPUT, policy.output, walk->batch->count, walk->shape.hidden);
+        out_TD = DEVICE_TENSOR_RAW(device, MEMORY_UNIT_OUTPUT, policy.output, walk->rows.count, walk->shape.hidden);
         walk_block_forward(walk, layer, &out_TD);
     }
     walk->last_TD = out_TD;
@@ -162,26 +159,54 @@ static void release_norm(Walk *walk, Tensor *gathered) {
 // The final norm is part of the root unit: it reads what the last block handed on, without a cast on entry.
 static Tensor last_rows(Walk *walk) {
     const WalkHead *head = &walk->head;
-    Tensor last_ND = DEVICE_TENSOR_RAW(&walk->ops->device, MEMORY_ACTIVATION, walk->options.policy.output, head->count,
+    Tensor last_ND = DEVICE_TENSOR_RAW(&walk->ops->device, MEMORY_ACTIVATION, walk->options.policy.output, head->own,
                                        walk->shape.hidden);
-    rows_gather(walk->ops, &last_ND, &walk->last_TD, head->rows);
+    rows_gather(walk->ops, &last_ND, &walk->last_TD, head->own_rows);
     return last_ND;
 }
 
+static void find_own_rows(Walk *walk) {
+    WalkHead *head = &walk->head;
+    const RowShare *rows = &walk->rows;
+    head->own = head->count;
+    head->own_rows = head->rows;
+    if (!rows->divided) return;
+    int32_t *own_rows = arena_array(&head->arena, int32_t, head->count);
+    head->own = 0;
+    for (int64_t i = 0; i < head->count; i++) {
+        if (head->rows[i] < rows->first || head->rows[i] >= rows->first + rows->count) continue;
+        if (!head->own) head->own_first = i;
+        own_rows[head->own++] = head->rows[i] - (int32_t)rows->first;
+    }
+    head->own_rows = own_rows;
+}
+
+static void final_norm_forward(Walk *walk, const Tensor *norm_D) {
+    WalkHead *head = &walk->head;
+    head->norm_ND = DEVICE_TENSOR_RAW(&walk->ops->device, MEMORY_ACTIVATION, walk->options.policy.compute, head->count,
+                                      walk->shape.hidden);
+    if (walk->rows.divided) { // ranks have unequally many loss rows
+        Tensor room = row_share_open(walk->ops, &walk->rows, walk->options.policy.compute, walk->shape.hidden);
+        Tensor own_TD = row_share_own(&walk->rows, &room);
+        rms_norm_forward(walk->ops, &own_TD, &walk->last_TD, norm_D, walk->shape.rms_norm_eps);
+        Tensor norm_TD = row_share_gather(&walk->rows, &room);
+        rows_gather(walk->ops, &head->norm_ND, &norm_TD, head->rows);
+        device_release(&walk->ops->device, &room);
+        return;
+    }
+    Tensor last_ND = last_rows(walk);
+    rms_norm_forward(walk->ops, &head->norm_ND, &last_ND, norm_D, walk->shape.rms_norm_eps);
+    device_release(&walk->ops->device, &last_ND);
+}
+
 void walk_head_open(Walk *walk, const int32_t *rows, int64_t count) {
-    Device *device = &walk->ops->device;
     WalkHead *head = &walk->head;
     CHECK(!head->norm_ND.data, "a head that is still open, of %lld rows", (long long)head->count);
     *head = (WalkHead){.count = count, .rows = rows};
     enter_unit(walk, root_unit(walk));
     Tensor gathered = gather_norm(walk), norm_D = norm_view(walk, &gathered);
-    if (count) {
-        head->norm_ND =
-            DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, walk->options.policy.compute, count, walk->shape.hidden);
-        Tensor last_ND = last_rows(walk);
-        rms_norm_forward(walk->ops, &head->norm_ND, &last_ND, &norm_D, walk->shape.rms_norm_eps);
-        device_release(device, &last_ND);
-    }
+    find_own_rows(walk);
+    if (count) final_norm_forward(walk, &norm_D);
     release_norm(walk, &gathered);
 }
 
@@ -241,17 +266,18 @@ static void final_norm_backward(Walk *walk, const Tensor *norm_D, Tensor *dweigh
     Tensor last_ND = last_rows(walk);
     device_release(device, &walk->last_TD);
     Tensor dlast_ND =
-        DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, walk->options.policy.output, head->count, walk->shape.hidden);
-    rms_norm_backward(walk->ops, &dlast_ND, dweight_D, &head->dnorm_ND, &last_ND, norm_D, NULL,
-                      walk->shape.rms_norm_eps);
+        DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, walk->options.policy.output, head->own, walk->shape.hidden);
+    Tensor dnorm_ND = tensor_rows(&head->dnorm_ND, head->own_first, head->own);
+    row_share_norm_backward(walk->ops, &walk->rows, &dlast_ND, dweight_D, &dnorm_ND, &last_ND, norm_D, NULL,
+                            walk->shape.rms_norm_eps);
     if (overflow_possible(walk->options.policy))
-        overflow_note(&walk->overflow, walk->ops, rows_count_nonfinite(walk->ops, &dlast_ND), root_unit(walk), true,
-                      &head->dnorm_ND);
+        overflow_note(&walk->overflow, walk->ops, &walk->rows, rows_count_nonfinite(walk->ops, &dlast_ND),
+                      root_unit(walk), true, &dnorm_ND);
     device_release(device, &last_ND);
     device_release(device, &head->dnorm_ND);
     walk->dlast_TD =
-        DEVICE_TENSOR(device, MEMORY_UNIT_OUTPUT, walk->options.policy.output, walk->batch->count, walk->shape.hidden);
-    rows_scatter(walk->ops, &walk->dlast_TD, &dlast_ND, head->rows);
+        DEVICE_TENSOR(device, MEMORY_UNIT_OUTPUT, walk->options.policy.output, walk->rows.count, walk->shape.hidden);
+    rows_scatter(walk->ops, &walk->dlast_TD, &dlast_ND, head->own_rows);
     device_release(device, &dlast_ND);
 }
 
@@ -263,7 +289,8 @@ static void finish_chains(Walk *walk) {
     head->dnorm_ND =
         DEVICE_TENSOR_RAW(device, MEMORY_ACTIVATION, walk->options.policy.compute, head->count, walk->shape.hidden);
     Tensor sum_ND = tensor_rows(&head->chains_WND, 0, 1);
-    sum_over_shares(walk, &head->dnorm_ND, &sum_ND);
+    RowShare all = row_share_of(head->count, walk->options.tensor, false);
+    row_share_sum(walk->ops, &all, &head->dnorm_ND, &sum_ND);
     device_release(device, &head->chains_WND);
 }
 
@@ -282,6 +309,7 @@ void walk_head_close(Walk *walk) {
         release_norm(walk, &gathered);
         shard_reduce(walk->shards, &unreduced, root, slice);
     }
+    arena_close(&head->arena);
     *head = (WalkHead){0};
 }
 
@@ -302,7 +330,8 @@ static Tensor cast_back(Walk *walk, Tensor *dboundary_TD) {
 
 static Tensor cast_out(Walk *walk, Tensor *dx_TD, int unit) {
     if (overflow_possible(walk->options.policy))
-        overflow_note(&walk->overflow, walk->ops, rows_count_nonfinite(walk->ops, dx_TD), unit, true, dx_TD);
+        overflow_note(&walk->overflow, walk->ops, &walk->rows, rows_count_nonfinite(walk->ops, dx_TD), unit, true,
+                      dx_TD);
     if (dx_TD->dtype == walk->options.policy.output) {
         Tensor same = *dx_TD;
         *dx_TD = (Tensor){0};
@@ -311,7 +340,7 @@ static Tensor cast_out(Walk *walk, Tensor *dx_TD, int unit) {
     Tensor dboundary_TD = DEVICE_TENSOR_RAW(&walk->ops->device, MEMORY_UNIT_OUTPUT, walk->options.policy.output,
                                             dx_TD->size[0], dx_TD->size[1]);
     int64_t lost = rows_cast(walk->ops, &dboundary_TD, dx_TD);
-    overflow_note(&walk->overflow, walk->ops, lost, unit, true, dx_TD);
+    overflow_note(&walk->overflow, walk->ops, &walk->rows, lost, unit, true, dx_TD);
     device_release(&walk->ops->device, dx_TD);
     return dboundary_TD;
 }
@@ -341,7 +370,9 @@ void walk_backward(Walk *walk) {
             walk->dlast_TD = cast_out(walk, &d_TD, layer);
         } else { // within the root: no cast
             enter_unit(walk, root_unit(walk));
-            embedding_rows_backward(&walk->embedding, &d_TD, walk->round, walk->options.policy.compute);
+            Tensor room, all_TD = row_share_spread(walk->ops, &walk->rows, &room, &d_TD);
+            embedding_rows_backward(&walk->embedding, &all_TD, walk->round, walk->options.policy.compute);
+            device_release(device, &room);
         }
         device_release(device, &d_TD);
     }

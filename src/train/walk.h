@@ -32,18 +32,22 @@ typedef enum WalkCheckpointing {
 typedef struct WalkOptions {
     PrecisionPolicy policy;
     WalkCheckpointing activation_checkpointing;
-    int64_t kept_blocks;   // so many, the last ones, keep all whatever activation_checkpointing says
-    int64_t max_positions; // size of the rotary table
-    Comm *tensor;          // ranks that share the model, NULL: none; not owned
+    int64_t kept_blocks;    // so many, the last ones, keep all whatever activation_checkpointing says
+    int64_t max_positions;  // size of the rotary table
+    Comm *tensor;           // ranks that share the model, NULL: none; not owned
+    bool sequence_parallel; // they divide the rows of a micro-batch between the blocks' products too; changes no bit
 } WalkOptions;
 
 // The loss rows of a micro-batch on their way through final norm and head.
 typedef struct WalkHead {
     int64_t count, done;      // N; rows that are through walk_head_backward
     const int32_t *rows;      // [N]
+    int64_t own, own_first;   // those that this rank has of the last block's output, a run of the N
+    const int32_t *own_rows;  // [own] which of its rows they are
     Tensor norm_ND, dnorm_ND; // in the compute dtype
     Tensor chain_VD;          // the head's gradient, unfinished while some rows are done
     Tensor chains_WND;        // in pieces: dnorm's chains and the sums that wait for them, fp32
+    Arena arena;
 } WalkHead;
 
 typedef struct Walk {
@@ -58,6 +62,7 @@ typedef struct Walk {
     EmbeddingRows embedding;
     // The micro-batch under way.
     const TokenBatch *round, *batch; // of all ranks, and of this one
+    RowShare rows;                   // of that
     int64_t page_count;              // of its keys and values
     BlockActivations *activations;   // [L]
     Tensor root;                     // gathered root unit, on one rank
@@ -67,7 +72,7 @@ typedef struct Walk {
 } Walk;
 
 // architecture may be a rank's share (model/tensor_share.h). Then all ranks of options.tensor make the same calls with the same
-// micro-batches, and each has the whole of what passes between the blocks, of logits and of their gradients.
+// micro-batches, and each has the whole of logits and of their gradients, and the whole, or its rows, of what passes between the blocks.
 void walk_open(Walk *walk, Ops *ops, const Architecture *architecture, Shards *shards, WalkOptions options);
 void walk_close(Walk *walk); // accepts a zero-initialised object
 

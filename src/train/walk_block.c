@@ -17,6 +17,7 @@ static Block block_of(Walk *walk, int unit) {
                    .unit = unit,
                    .idle = walk->batch->count == 0,
                    .shape = block_shape(walk->share, unit, walk->options.tensor)};
+    block.shape.divides_rows = walk->rows.divided;
     block_weights_share(&block.weights, &block.shape.sums);
     return block;
 }
@@ -59,6 +60,11 @@ static Tensor rows_of(Walk *walk, DType dtype, int64_t columns) {
     return DEVICE_TENSOR_RAW(&walk->ops->device, MEMORY_ACTIVATION, dtype, walk->batch->count, columns);
 }
 
+static Tensor own_rows_of(Walk *walk) { // where ranks divide them
+    return DEVICE_TENSOR_RAW(&walk->ops->device, MEMORY_ACTIVATION, walk->options.policy.compute, walk->rows.count,
+                             walk->shape.hidden);
+}
+
 static void open_gate_up(Walk *walk, int unit) {
     walk->activations[unit].gate_up_T2F = rows_of(walk, walk->options.policy.compute, 2 * walk->shape.ffn);
 }
@@ -76,7 +82,7 @@ void walk_block_open(Walk *walk, int unit) {
     a->qkv_TC = rows_of(walk, compute, shape->qk_norm ? shape->qkv_columns : shape->heads_columns);
     a->attn_TO = rows_of(walk, compute, shape->heads_columns);
     a->lse_TH = rows_of(walk, DTYPE_F32, shape->attention.query_heads);
-    a->mid_TD = rows_of(walk, compute, shape->hidden);
+    a->mid_TD = own_rows_of(walk);
     open_gate_up(walk, unit);
     a->kv = kv_pages_open(walk->ops, MEMORY_ACTIVATION, compute, walk->page_count, &shape->attention);
 }
@@ -93,13 +99,14 @@ void walk_block_close(Walk *walk, int unit) {
 }
 
 static void open_norm(Block *block) {
-    block->scratch.norm_TD = rows_of(block->walk, block->walk->options.policy.compute, block->shape.hidden);
+    block->scratch.norm_TD =
+        row_share_open(block->walk->ops, &block->walk->rows, block->walk->options.policy.compute, block->shape.hidden);
 }
 
 static void open_scratch(Block *block) {
     DType compute = block->walk->options.policy.compute;
     if (!block->scratch.norm_TD.data) open_norm(block);
-    block->scratch.proj_TD = rows_of(block->walk, compute, block->shape.hidden);
+    block->scratch.proj_TD = own_rows_of(block->walk);
     if (block->shape.qk_norm) block->scratch.qkv_TC = rows_of(block->walk, compute, block->shape.qkv_columns);
 }
 
@@ -188,13 +195,18 @@ static void make_again(Block *block) {
 static void down_backward_stage(Block *block, const Tensor *d_TD) {
     Walk *walk = block->walk;
     BlockActivations *a = &walk->activations[block->unit];
-    if (!block->idle) open_act(block);
+    Tensor room = {0}, all_TD = {0};
+    if (!block->idle) {
+        open_act(block);
+        all_TD = row_share_spread(walk->ops, &walk->rows, &room, d_TD);
+    }
     open_gradient(block, SHARD_DOWN);
-    if (!block->idle) block_down_backward_weight(walk->ops, &block->gradients, a, &block->scratch, d_TD);
+    if (!block->idle) block_down_backward_weight(walk->ops, &block->gradients, a, &block->scratch, &all_TD);
     reduce(block, SHARD_DOWN);
     gather(block, SHARD_DOWN);
-    if (!block->idle) block_down_backward(walk->ops, &block->weights, a, &block->scratch, d_TD);
+    if (!block->idle) block_down_backward(walk->ops, &block->weights, a, &block->scratch, &all_TD);
     let_go(block, SHARD_DOWN);
+    device_release(&walk->ops->device, &room);
     close_act(block);
 }
 
