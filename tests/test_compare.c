@@ -208,16 +208,18 @@ static void test_summary_is_that_of_the_files(void **state) {
     assert_int_equal(number(summary, "questions"), QUESTIONS);
     assert_string_equal(json_string_value(at(summary, "differences.0.verdict")), "not decided"); // 12 questions
     assert_int_equal(number(summary, "proofs.initial.0.differing"), 0);
-    double mb = 0;
+    double mb = 0, validate = 0; // the latter in the last step only
     for (int s = 1; s <= 2; s++) {
         json_t *memory = json_loads(text_of(arena_format(&arena, "lr/0.5_seed%d/memory.json", s)), 0, NULL);
         for (int step = 2; step <= STEPS; step++)
             mb += fmax(number(memory, arena_format(&arena, "%d.peak_by_phase.forward.total", step - 1)),
                        number(memory, arena_format(&arena, "%d.peak_by_phase.backward.total", step - 1))) /
                   0x1p22;
+        validate += number(memory, arena_format(&arena, "%d.peak_by_phase.validate.total", STEPS - 1)) / 0x1p21;
         json_decref(memory);
     }
     near(number(summary, "memory.0.by_value.1.peak_mb"), mb);
+    near(number(summary, "memory.0.by_value.1.by_phase_mb.validate"), validate);
     assert_int_equal(number(summary, "memory.0.by_value.1.updates"), 4);
     const json_t *arm = at(summary, "arms.3");
     near(number(arm, "reward_average.2"),

@@ -36,7 +36,7 @@ function verdictCard(one) {
             h("div", { class: "soft" }, "held-out accuracy ", h("strong", {}, points(one.effect)), " points")), intervalPicture(one.decisive, one.effect, found.margin)),
         h("p", { class: "card-note" }, "95 % interval over questions " + between(one.interval_questions) + (Number.isFinite(one.interval_seeds[0]) ?
             "; with the spread from seed to seed " + between(one.interval_seeds) : "; one seed says nothing of the spread between seeds") + ". Margin " + points(found.margin).replace("+", "") + " points."),
-        h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["seed", "difference", "95 % interval", "gained", "lost", "McNemar p"].map((title) => h("th", { class: "num" }, title)))),
+        h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["seed", "points", "95 % interval", "gained", "lost", "McNemar p"].map((title) => h("th", { class: "num" }, title)))),
             h("tbody", {}, one.by_seed.map((seed) => h("tr", {}, h("td", { class: "num" }, String(seed.seed)), h("td", { class: "num" }, points(seed.effect)),
                 h("td", { class: "num soft" }, between(seed.interval)), h("td", { class: "num" }, number(seed.gained)), h("td", { class: "num" }, number(seed.lost)),
                 h("td", { class: "num" }, number(seed.mcnemar_p))))))));
@@ -59,7 +59,7 @@ function memoryCard() {
         const tags = Object.keys(values[0].at_peak_mb).filter((tag) => values.some((value) => value.at_peak_mb[tag] > 0));
         return [row(found.memory.length > 1 ? "rank " + rank + ", peak" : "peak", (value) => value.peak_mb, "total"), ...tags.map((tag) => row(h("span", { class: "run-name" }, h("span", { class: "swatch", color: tagColor(tag) }), words(tag)), (value) => value.at_peak_mb[tag]))];
     });
-    return h("div", { class: "card" }, h("div", { class: "card-head" }, h("h3", {}, "Memory alive at the peak"), h("span", { class: "value" }, "mean of the updates behind the first " + number(found.warm_up))),
+    return h("div", { class: "card" }, h("div", { class: "card-head" }, h("h3", {}, "Memory alive at the peak"), h("span", { class: "value" }, "mean over the updates" + (found.warm_up ? " but the first" + (found.warm_up > 1 ? " " + number(found.warm_up) : "") : ""))),
         h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}), found.values.map((value, index) => [h("th", { class: "num" }, value), index > 0 && h("th", { class: "num" }, "against " + found.baseline)]))),
             h("tbody", {}, rows))));
 }
@@ -72,7 +72,7 @@ function accuracyCard() {
 }
 
 function comparison(part) {
-    const proofs = found.proofs || {}, initial = proofs.initial || [], differing = initial.reduce((sum, one) => sum + one.differing, 0);
+    const proofs = found.proofs || {}, initial = proofs.initial || [], differing = initial.reduce((sum, one) => sum + one.differing, 0), asked = initial.reduce((sum, one) => sum + one.answers, 0);
     part.append(h("p", { class: "soft" }, "What changes is ", h("span", { class: "mono" }, found.key), ": ", found.values.join(", "), ". Seeds " + found.seeds.join(", ") + ", " + number(found.steps) + " steps each."),
         h("div", { class: "grid wide" }, found.differences.map(verdictCard)),
         h("div", { class: "grid" }, meanCard("Held-out accuracy", "accuracy", found.validations, number), meanCard("Training reward, moving average of 10", "reward_average", null, number),
@@ -80,7 +80,8 @@ function comparison(part) {
         memoryCard(), accuracyCard(),
         h("div", { class: "card" }, h("div", { class: "card-head" }, h("h3", {}, "Why the arms may be compared")), h("ul", { class: "proofs" },
             h("li", {}, "The resolved recipes differ in ", h("span", { class: "mono" }, proofs.differing_key || "?"), proofs.computed_keys && [" and what follows from it, ", h("span", { class: "mono" }, proofs.computed_keys)], ", and in places of output."),
-            h("li", {}, differing ? number(differing) + " answers before training differ." : "The answers before training are the same, byte by byte (" + number(initial.reduce((sum, one) => sum + one.answers, 0)) + " compared)."),
+            h("li", {}, differing ? "Before training the same questions were asked. " + number(differing) + " of " + number(asked) + " answers are not the baseline's: the key acts on what the model computes before it is trained."
+                : "All " + number(asked) + " answers before training are the baseline's, byte for byte."),
             h("li", {}, "The prompts come in the same order in all " + number(proofs.steps_with_the_same_prompts) + " steps.")),
-        found.command && h("p", { class: "mono soft", style: "margin-top:8px;overflow-wrap:anywhere" }, found.command.join(" "))));
+        found.command && h("p", { class: "mono soft", style: "margin-top:8px;overflow-wrap:anywhere" }, "whet compare " + found.command.join(" "))));
 }

@@ -65,9 +65,13 @@ static void line(cairo_t *c, double x, double y, double to_x, double to_y) {
     cairo_stroke(c);
 }
 
+static double y_tick(const Panel *p) {
+    return tick_of(p->y_high - p->y_low, 5);
+}
+
 static void draw_axes(cairo_t *c, const Panel *p, const char *title) {
     char text[48];
-    double tick_y = tick_of(p->y_high - p->y_low, 5), tick_x = fmax(1, tick_of(p->x_high - p->x_low, 10));
+    double tick_y = y_tick(p), tick_x = fmax(1, tick_of(p->x_high - p->x_low, 10));
     int digits = tick_y < 0.995 ? (int)ceil(-log10(tick_y) - 1e-9) : 0;
     cairo_set_line_width(c, 1);
     for (double y = ceil(p->y_low / tick_y - 1e-9) * tick_y; y <= p->y_high + 1e-9; y += tick_y) {
@@ -140,7 +144,7 @@ static void draw_value(cairo_t *c, const Panel *p, const json_t *summary, size_t
     arena_close(&arena);
 }
 
-// The range of a curve of all arms, with some room.
+// The range of a curve of all arms, from tick to tick.
 static void set_range(Panel *p, const json_t *summary, const char *key) {
     const json_t *arm;
     size_t i;
@@ -151,8 +155,9 @@ static void set_range(Panel *p, const json_t *summary, const char *key) {
             p->y_low = fmin(p->y_low, number_at(list, k)), p->y_high = fmax(p->y_high, number_at(list, k));
     }
     if (!(p->y_low <= p->y_high)) p->y_low = 0, p->y_high = 1;
-    double room = fmax(0.05 * (p->y_high - p->y_low), 0.01);
-    p->y_low -= room, p->y_high += room;
+    if (p->y_high - p->y_low < 0.02) p->y_low -= 0.01, p->y_high += 0.01;
+    double tick = y_tick(p);
+    p->y_low = tick * floor(p->y_low / tick + 1e-9), p->y_high = tick * ceil(p->y_high / tick - 1e-9);
 }
 
 static void draw_legend(cairo_t *c, const json_t *summary) {

@@ -92,7 +92,7 @@ static json_t *accuracy_table(const Comparison *c) {
 // --- memory -----------------------------------------------------------------------------------------------------------
 
 typedef struct MemorySums {
-    int64_t updates;
+    int64_t updates, phases[PHASE_COUNT]; // a validation is not in every step
     double peak, largest, step_peak, at_peak[MEMORY_TAG_COUNT], phase[PHASE_COUNT];
 } MemorySums;
 
@@ -104,7 +104,7 @@ static void add_memory(MemorySums *sums, const RunRecord *record, int rank, int6
         sums->peak += m->peak, sums->largest = fmax(sums->largest, m->peak), sums->step_peak += m->step_peak;
         for (int tag = 0; tag < MEMORY_TAG_COUNT; tag++) sums->at_peak[tag] += m->at_peak[tag];
         for (int phase = PHASE_LOAD + 1; phase < PHASE_COUNT; phase++) // which a step has only between the others
-            sums->phase[phase] += m->phase[phase];
+            sums->phase[phase] += m->phase[phase], sums->phases[phase] += m->phase[phase] > 0;
     }
 }
 
@@ -114,7 +114,8 @@ static json_t *memory_of(const MemorySums *sums) {
     for (int tag = 0; tag < MEMORY_TAG_COUNT; tag++)
         put(tags, ledger_tag_name((MemoryTag)tag), sums->at_peak[tag] / each);
     for (int phase = 0; phase < PHASE_COUNT; phase++)
-        put(phases, ledger_phase_name((MemoryPhase)phase), sums->phase[phase] / each);
+        put(phases, ledger_phase_name((MemoryPhase)phase),
+            sums->phase[phase] / (double)(sums->phases[phase] ? sums->phases[phase] : 1) / 0x1p20);
     put_count(object, "updates", sums->updates);
     put(object, "peak_mb", sums->peak / each);
     put(object, "largest_mb", sums->largest / 0x1p20);

@@ -6,7 +6,7 @@
 //                  "reward": [one for each step], "reward_average": [moving mean of 10], "peak_mb": [for each step, of all ranks]}],
 //    "accuracy": [{"step", "by_value": [mean over seeds]}],
 //    "memory":   [{"rank", "by_value": [{"updates", "peak_mb": mean, "largest_mb", "step_peak_mb", "at_peak_mb": {tag: mean},
-//                  "by_phase_mb": {phase: mean}}]}],
+//                  "by_phase_mb": {phase: mean over the steps with it}}]}],
 //    "proofs":   {"differing_key", "computed_keys", "initial": [{"value", "seed", "answers", "differing"}],
 //                 "steps_with_the_same_prompts"},
 //    "environment": {…},

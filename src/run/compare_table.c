@@ -161,6 +161,15 @@ static void put_memory_group(StrBuf *out, const json_t *by_value, const char *gr
     }
 }
 
+static void put_measured_title(StrBuf *out, const json_t *s, const json_t *rank) {
+    long long warm_up = count(s, "warm_up"), updates = count(json_array_get(get(rank, "by_value"), 0), "updates");
+    strbuf_format(out, "Rank %lld, MiB, mean over %lld updates", count(rank, "rank"), updates);
+    if (warm_up == 1) strbuf_puts(out, ", all but the first");
+    if (warm_up > 1) strbuf_format(out, ", all but the first %lld", warm_up);
+    if (warm_up && json_array_size(get(s, "seeds")) > 1) strbuf_puts(out, " of each seed");
+    strbuf_puts(out, ".\n\n");
+}
+
 // What the table that follows is of: a rank's updates, or a plan.
 static void put_memory_title(StrBuf *out, const json_t *s, const json_t *rank) {
     const json_t *planned = get(s, "planned");
@@ -171,9 +180,7 @@ static void put_memory_title(StrBuf *out, const json_t *s, const json_t *rank) {
         strbuf_format(out, "%s, planned: %lld samples, prompts of %lld and answers of %lld tokens.\n\n", ranks,
                       count(planned, "samples"), count(planned, "prompt_tokens"), count(planned, "answer_tokens"));
     else
-        strbuf_format(out, "Rank %lld, MiB, mean over the updates behind the first %lld of all seeds (%lld of %s).\n\n",
-                      count(rank, "rank"), count(s, "warm_up"),
-                      count(json_array_get(get(rank, "by_value"), 0), "updates"), text(s, "baseline"));
+        put_measured_title(out, s, rank);
 }
 
 enum { MOST_COLUMNS = 64 };
