@@ -82,7 +82,7 @@ list_all() {
         ranked=$(sed -n 's/^\/\/ ranks: //p' "$source")
         [ -n "$ranked" ] || continue
         # shellcheck source=tests/support/mpirun.sh
-        set -- "$build/tests/$program" && . tests/support/mpirun.sh
+        set -- "$build/tests/$program" && . "${0%/*}/support/mpirun.sh"
         [ -n "$mpirun_command" ] || continue
         for ranks in $ranked; do
             # MPI does not give back all that it took.
@@ -92,7 +92,7 @@ list_all() {
     done
     list fixtures count_closing "$build/fixtures" tests/data
     # shellcheck source=tests/support/mpirun.sh
-    set -- "$build/fixtures" && . tests/support/mpirun.sh
+    set -- "$build/fixtures" && . "${0%/*}/support/mpirun.sh"
     [ -z "$mpirun_command" ] ||
         list "fixtures, 2 ranks" count_closing env ASAN_OPTIONS=detect_leaks=0 "$mpirun_command" 2 "$build/fixtures" tests/data
 }

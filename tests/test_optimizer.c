@@ -103,7 +103,7 @@ static void test_schedules_that_cannot_be_obeyed_are_refused(void **state) {
 
 static void test_optimizers_that_cannot_be_obeyed_are_refused(void **state) {
     (void)state;
-    const OptimizerOptions good = {"torch.optim.AdamW", 5e-6, 0.01, 0.9, 0.999, 1e-8, 1};
+    const OptimizerOptions good = {"torch.optim.AdamW", 5e-6, 0.01, 0.9, 0.999, 1e-8, 1, false};
     Error error;
     assert_true(optimizer_options_check(&good, &error));
     OptimizerOptions bad = good;
