@@ -164,7 +164,7 @@ static void check_wire(const CommCounts *whole, const CommCounts *divided, const
         int64_t T = batch.offset[end] - batch.offset[first], part = (T + world.size - 1) / world.size;
         gathered += 2 * others * element * (gathers * part * D - sums * T * D / world.size);
         summed += 2 * others * 4 * sums * (part * D - T * D / world.size);
-        chains += 2 * (2 * L + 1) * 4 * D;
+        chains += others ? 2 * (2 * L + 1) * 4 * D : 0;
     }
     assert_int_equal((int64_t)divided->bytes[COMM_ALL_GATHER] - (int64_t)whole->bytes[COMM_ALL_GATHER], gathered);
     assert_int_equal((int64_t)divided->bytes[COMM_ALL_TO_ALL] - (int64_t)whole->bytes[COMM_ALL_TO_ALL], summed);
