@@ -2,7 +2,8 @@
 // usage: tool_pty COMMAND…        the dialogue comes on standard input, a step a line:
 //   expect TEXT        waits until the terminal shows TEXT, behind what was expected before
 //   absent TEXT        TEXT has not been shown since the last expect
-//   send TEXT          types it
+//   send TEXT          types it; behind a prompt ("> ") or the echo of what was typed after 50 ms, as a person at best: in the moment
+//                      before it reads on, the line editor misses a signal
 //   size ROWS COLUMNS  of the terminal, as if its window were changed
 //   end STATUS         waits for the command's end
 // TEXT may hold \n, \r, \t, \e, \\ and \xHH. All that was shown is copied to standard output. A step that fails ends the
@@ -25,6 +26,8 @@ enum { MOST_SHOWN = 1 << 20, PATIENCE_SECONDS = 60 };
 static char shown[MOST_SHOWN];
 static size_t shown_size, expected; // expected: behind the last match
 static int terminal, line_number;
+static char typed[256]; // by the last send
+static bool awaits_keys;
 static pid_t child;
 
 static _Noreturn void fail(const char *what, const char *text) {
@@ -97,9 +100,14 @@ static void step(char *line) {
     unescape(text);
     if (!strcmp(line, "expect")) {
         expect(text);
+        size_t size = strlen(text);
+        awaits_keys = (size >= 2 && !strcmp(text + size - 2, "> ")) || !strcmp(text, typed);
     } else if (!strcmp(line, "absent")) {
         if (memmem(shown + expected, shown_size - expected, text, strlen(text))) fail("shown", text);
     } else if (!strcmp(line, "send")) {
+        if (awaits_keys) nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+        awaits_keys = false;
+        snprintf(typed, sizeof typed, "%s", text);
         if (write(terminal, text, strlen(text)) != (ssize_t)strlen(text)) fail("cannot type", text);
     } else if (!strcmp(line, "size")) {
         char *columns;
