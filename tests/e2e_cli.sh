@@ -217,7 +217,10 @@ EOF
 answer 'Say hi' --temperature 0.7 | tr -d '\000-\037\177' >"$work/one"
 sed -n '/Say hi/,/\[cut off/p' "$work/shown" | sed '1d;$d' | tr -d '\r\n' | LC_ALL=C sed 's/\xe2\x90[\x80-\x9f\xa1]//g' >"$work/two"
 alike "a chat's first answer"
-dialogue "Ctrl-C stops the answer, not the program" generate "$model" --ignore-eos <<'EOF'
+# With room for an answer that no machine ends before it is stopped.
+cp -r "$model" "$work/roomy"
+sed 's/\("max_position_embeddings": *\)[0-9]*/\132768/' "$model/config.json" >"$work/roomy/config.json"
+dialogue "Ctrl-C stops the answer, not the program" generate "$work/roomy" --ignore-eos <<'EOF'
 expect > 
 send Count\r
 expect \xef\xbf\xbd
