@@ -4,6 +4,7 @@
 #include "base/rng.h"
 #include "model/row_share.h"
 #include "model/tensor_sum.h"
+#include "ops/norm.h"
 #include "ops/rows.h"
 
 #include <setjmp.h>

@@ -3,7 +3,7 @@
 #include "base/arena.h"
 #include "base/rng.h"
 #include "ops/kernels.h"
-#include "ops/norm_chain.h"
+#include "ops/norm.h"
 #include "ops/rows.h"
 
 #include <setjmp.h>

@@ -1,6 +1,7 @@
 #include "model/block.h"
 
 #include "base/arena.h"
+#include "ops/norm.h"
 #include "ops/rows.h"
 
 #include <math.h>

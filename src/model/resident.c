@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "model/vocabulary_share.h"
+#include "ops/norm.h"
 #include "ops/rows.h"
 
 KvCache kv_cache_open(Ops *ops, MemoryTag tag, const Architecture *share, DType dtype, int64_t pages) {

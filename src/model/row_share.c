@@ -2,7 +2,7 @@
 
 #include "base/int64.h"
 #include "model/tensor_sum.h"
-#include "ops/norm_chain.h"
+#include "ops/norm.h"
 #include "ops/rows.h"
 
 #include <string.h>

@@ -17,23 +17,6 @@ void rows_first_columns(Ops *ops, Tensor *out_TO, const Tensor *x_TC);
 // out_SD[rows[i]] = x_TD[i], rows distinct; other rows of out are left alone.
 void rows_scatter(Ops *ops, Tensor *out_SD, const Tensor *x_TD, const int32_t *rows);
 
-// y = x · rsqrt(mean(x²) + eps) · w, in fp32, rounded once (Zhang & Sennrich 2019; Llama). mean: lanes over D.
-void rms_norm_forward(Ops *ops, Tensor *y_TD, const Tensor *x_TD, const Tensor *w_D, float eps);
-
-// dx_TD = residual_TD (NULL: 0) + rstd · (dy·w − x · (lanes Σ dy·w·x) · rstd² / D), rstd = 1/sqrt(mean(x²) + eps);
-// dw_D += Σ_t dy·x·rstd (fp32, tokens ascending, a chain from 0 that is added when it is finished). dw_D may be NULL. dx may be
-// the same tensor as residual, but not as dy or x.
-void rms_norm_backward(Ops *ops, Tensor *dx_TD, Tensor *dw_D, const Tensor *dy_TD, const Tensor *x_TD,
-                       const Tensor *w_D, const Tensor *residual_TD, float eps);
-
-// rms_norm_forward, in place, of heads first..first+heads-1 of every row of x_TC; each is as long as w_E (Qwen3).
-void head_norm_forward(Ops *ops, Tensor *x_TC, const Tensor *w_E, int64_t first, int64_t heads, float eps);
-
-// Its gradients: of x in place of d_TC, which held those of the output; dw_E += a chain from 0 over tokens, and a token's heads,
-// ascending. x_TC is the input of forward.
-void head_norm_backward(Ops *ops, Tensor *d_TC, Tensor *dw_E, const Tensor *x_TC, const Tensor *w_E, int64_t first,
-                        int64_t heads, float eps);
-
 // out = a + b, elementwise. out may be a or b when the dtypes agree.
 void rows_add(Ops *ops, Tensor *out, const Tensor *a, const Tensor *b);
 

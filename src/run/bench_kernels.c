@@ -3,6 +3,7 @@
 #include "base/strbuf.h"
 #include "model/block.h"
 #include "ops/linear.h"
+#include "ops/norm.h"
 #include "ops/rows.h"
 #include "ops/softmax.h"
 

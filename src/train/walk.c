@@ -3,6 +3,7 @@
 #include "base/int64.h"
 #include "model/row_share.h"
 #include "model/vocabulary_share.h"
+#include "ops/norm.h"
 #include "train/walk_block.h"
 
 void walk_open(Walk *walk, Ops *ops, const Architecture *architecture, Shards *shards, WalkOptions options) {
