@@ -180,14 +180,14 @@ bool file_same(const char *one, const char *other) {
     return stat(one, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-static bool write_all(int fd, const void *data, size_t size) {
-    const char *at = data;
-    while (size) {
-        ssize_t n = write(fd, at, size);
+bool file_put(int descriptor, const void *data, size_t size, int64_t at) {
+    for (size_t done = 0; done < size;) {
+        const char *from = (const char *)data + done;
+        ssize_t n = at < 0 ? write(descriptor, from, size - done)
+                           : pwrite(descriptor, from, size - done, (off_t)at + (off_t)done);
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) return false;
-        at += n;
-        size -= (size_t)n;
+        done += (size_t)n;
     }
     return true;
 }
@@ -211,7 +211,7 @@ bool file_write(const char *path, const void *data, size_t size, Error *error) {
     if (length < 0 || (size_t)length >= sizeof aside) return error_set(error, "%s: path too long", path);
     int fd = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0) return fail(error, path, "write");
-    bool good = write_all(fd, data, size) && fsync(fd) == 0;
+    bool good = file_put(fd, data, size, -1) && fsync(fd) == 0;
     if (!good) fail(error, path, "write");
     if (close(fd) && good) good = fail(error, path, "write");
     if (good && rename(aside, path)) good = fail(error, path, "write");
@@ -228,13 +228,7 @@ bool file_parts_open(FileParts *parts, const char *path, Error *error) {
 }
 
 bool file_parts_put(FileParts *parts, const void *data, size_t size, int64_t at, Error *error) {
-    for (size_t done = 0; done < size;) {
-        ssize_t n = pwrite(parts->descriptor, (const char *)data + done, size - done, (off_t)at + (off_t)done);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return fail(error, parts->path, "write");
-        done += (size_t)n;
-    }
-    return true;
+    return file_put(parts->descriptor, data, size, at) || fail(error, parts->path, "write");
 }
 
 bool file_parts_close(FileParts *parts, Error *error) {
@@ -272,7 +266,7 @@ bool file_append_line(const char *path, const char *line, Error *error) {
     OBTAINED(copy, "%zu bytes of host memory", length);
     memcpy(copy, line, length);
     memcpy(copy + length, "\n", 2);
-    bool good = write_all(fd, copy, length + 1);
+    bool good = file_put(fd, copy, length + 1, -1);
     if (!good) fail(error, path, "append");
     free(copy);
     if (close(fd) && good) good = fail(error, path, "append");

@@ -39,6 +39,8 @@ bool file_same(const char *one, const char *other); // two names of one file or 
 
 // Writes beside path, fsyncs, renames over path and fsyncs the folder.
 bool file_write(const char *path, const void *data, size_t size, Error *error);
+// Bytes to an open file: from byte `at` on, or (below 0) where it stands. False: errno says why not all.
+bool file_put(int descriptor, const void *data, size_t size, int64_t at);
 bool file_append_line(const char *path, const char *line, Error *error); // one write(2) of line and "\n"
 
 // A file of several writers, each of bytes of its own. It exists; path must outlive it. After file_parts_close what was put is on the disk.

@@ -262,16 +262,16 @@ static void build_header(StrBuf *out, const SafetensorsEntry *entries, int64_t c
     json_decref(header);
 }
 
-static bool write_bytes(int fd, const void *data, size_t size) {
-    const char *at = data;
-    while (size) {
-        ssize_t n = write(fd, at, size < (1u << 30) ? size : 1u << 30);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return false;
-        at += n;
-        size -= (size_t)n;
-    }
-    return true;
+// Makes a file that holds the header of entries, *size bytes; *descriptor is below 0 when it could not be opened. errno says why not.
+static bool begin_file(int *descriptor, size_t *size, const char *path, const SafetensorsEntry *entries, int64_t count,
+                       const json_t *metadata) {
+    StrBuf header = {0};
+    build_header(&header, entries, count, metadata);
+    *size = header.length;
+    *descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    bool good = *descriptor >= 0 && file_put(*descriptor, header.text, header.length, -1);
+    strbuf_close(&header);
+    return good;
 }
 
 static bool cannot_write(SafetensorsWriter *writer, Error *error) {
@@ -285,19 +285,16 @@ bool safetensors_begin(SafetensorsWriter *writer, const char *path, const Safete
     *writer = (SafetensorsWriter){.path = path, .descriptor = -1};
     int length = snprintf(writer->aside, sizeof writer->aside, "%s.tmp", path);
     if (length < 0 || (size_t)length >= sizeof writer->aside) return error_set(error, "%s: path too long", path);
-    StrBuf header = {0};
-    build_header(&header, entries, count, metadata);
+    size_t size;
     writer->left = data_bytes(entries, count);
-    writer->descriptor = open(writer->aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    bool good = writer->descriptor >= 0 && write_bytes(writer->descriptor, header.text, header.length);
-    strbuf_close(&header);
-    return good || cannot_write(writer, error);
+    return begin_file(&writer->descriptor, &size, writer->aside, entries, count, metadata) ||
+           cannot_write(writer, error);
 }
 
 bool safetensors_put(SafetensorsWriter *writer, const void *data, size_t size, Error *error) {
     writer->left -= (int64_t)size;
     CHECK(writer->left >= 0, "%s: more data than its header says", writer->path);
-    return write_bytes(writer->descriptor, data, size) || cannot_write(writer, error);
+    return file_put(writer->descriptor, data, size, -1) || cannot_write(writer, error);
 }
 
 bool safetensors_end(SafetensorsWriter *writer, Error *error) {
@@ -318,14 +315,13 @@ void safetensors_abandon(SafetensorsWriter *writer) {
 
 bool safetensors_make(const char *path, const SafetensorsEntry *entries, int64_t count, const json_t *metadata,
                       Error *error) {
-    StrBuf header = {0};
-    build_header(&header, entries, count, metadata);
-    off_t size = (off_t)header.length + data_bytes(entries, count);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    bool good = fd >= 0 && write_bytes(fd, header.text, header.length) && ftruncate(fd, size) == 0;
+    int descriptor;
+    size_t size;
+    bool good = begin_file(&descriptor, &size, path, entries, count, metadata) &&
+                ftruncate(descriptor, (off_t)size + data_bytes(entries, count)) == 0;
     if (!good) error_set(error, "%s: cannot write: %s", path, strerror(errno));
-    if (fd >= 0 && close(fd) && good) good = error_set(error, "%s: cannot write: %s", path, strerror(errno));
-    strbuf_close(&header);
+    if (descriptor >= 0 && close(descriptor) && good)
+        good = error_set(error, "%s: cannot write: %s", path, strerror(errno));
     return good;
 }
 

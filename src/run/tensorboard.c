@@ -35,14 +35,8 @@ static void put_checksum(uint8_t *out, const uint8_t *data, size_t size) {
 }
 
 static bool write_all(const Tensorboard *board, const uint8_t *data, size_t size, Error *error) {
-    while (size) {
-        ssize_t written = write(board->descriptor, data, size);
-        if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) return error_set(error, "%s: cannot write: %s", board->path, strerror(errno));
-        data += written;
-        size -= (size_t)written;
-    }
-    return true;
+    return file_put(board->descriptor, data, size, -1) ||
+           error_set(error, "%s: cannot write: %s", board->path, strerror(errno));
 }
 
 static bool write_event(const Tensorboard *board, Event *event, int64_t step, Error *error) {
