@@ -1,14 +1,8 @@
 #!/bin/sh
 # whet bench: every kernel and phase is there, as a table and as JSON lines; refusals.
 set -u
-build=${BUILD:-build}
-whet=$build/whet
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-passed=0 failed=0 skipped=0
-check() { # check NAME STATUS
-    if [ "$2" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $1"; fi
-}
+# shellcheck source=tests/support/checks.sh
+. tests/support/checks.sh
 "$build"/tests/tool_make_model "$work/model" qwen2 || exit 1
 "$whet" bench --only "o " --seconds 0.001 --precision bfloat16 --json >"$work/out" && [ "$(grep -c '^{"isa":' "$work/out")" = 1 ] &&
     [ "$(grep -c '^{"kernel":"o .*"dtype":"bfloat16","seconds":[0-9.e-]*,.*"share_of_[a-z]*":[0-9.]*}$' "$work/out")" = 7 ]
@@ -33,5 +27,4 @@ refuse 1 "only is 'nothing'; no kernel" --only nothing
 refuse 2 "without a MODEL" "$work/model" --only qkv
 refuse 1 "positions" "$work/model" --prompt 100000
 refuse 1 "no-such" "$work/no-such"
-echo "counted: $passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ]
+check_closing

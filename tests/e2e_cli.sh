@@ -1,14 +1,8 @@
 #!/bin/sh
 # The command line as a user meets it: help, completion, prompts from everywhere, output that goes nowhere.
 set -u
-build=${BUILD:-build}
-whet=$build/whet
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-passed=0 failed=0 skipped=0
-check() { # check NAME STATUS
-    if [ "$2" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $1"; fi
-}
+# shellcheck source=tests/support/checks.sh
+. tests/support/checks.sh
 same() { # same NAME EXPECTED FOUND
     [ "$2" = "$3" ]; check "$1: expected \"$2\", found \"$3\"" $?
 }
@@ -387,5 +381,4 @@ expect whet generate: give a PROMPT or --prompts FILE
 end 2
 EOF
 
-echo "counted: $passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ]
+check_closing

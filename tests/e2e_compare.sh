@@ -1,14 +1,8 @@
 #!/bin/sh
 # whet compare as a user meets it: arms trained, stopped and gone on with, what is written, what is refused.
 set -u
-build=${BUILD:-build}
-whet=$build/whet
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-passed=0 failed=0 skipped=0
-check() { # check NAME STATUS
-    if [ "$2" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $1"; fi
-}
+# shellcheck source=tests/support/checks.sh
+. tests/support/checks.sh
 "$build"/tests/tool_make_model "$work/llama" llama || exit 1
 cat >"$work/recipe.yaml" <<'R'
 grpo: {num_prompts_per_step: 2, num_generations_per_prompt: 4, max_num_steps: 8, max_num_epochs: 100, val_period: 4,
@@ -82,5 +76,4 @@ refuse 1 'there are 2' "$work/recipe.yaml" policy.model_name="$work/llama" --var
 refuse 1 'is no run' "$work/whole/float32_seed1" "$work/llama"
 refuse 1 'unknown key' "$work/recipe.yaml" --vary policy.precisoin=float32,bfloat16
 refuse 1 'holds a run by another recipe' "$work/recipe.yaml" policy.model_name="$work/llama" --vary $vary --seeds 1,2 --out "$work/whole" grpo.num_prompts_per_step=4 policy.train_global_batch_size=16
-echo "counted: $passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ]
+check_closing

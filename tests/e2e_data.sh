@@ -3,14 +3,8 @@
 # with different rewards, a command that scores, the same order after a kill; and one clear line for whatever is wrong with
 # data, prompts and commands, with the last checkpoint whole.
 set -u
-build=${BUILD:-build}
-whet=$build/whet
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-passed=0 failed=0 skipped=0
-check() { # check NAME STATUS
-    if [ "$2" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $1"; fi
-}
+# shellcheck source=tests/support/checks.sh
+. tests/support/checks.sh
 "$build"/tests/tool_make_model "$work/llama" llama || exit 1
 export WHET_CACHE="$work/cache"
 
@@ -206,5 +200,4 @@ train long data.max_input_seq_length=32 && grep -q 'prompts have more than 32 to
 grep -q '4 of 4 prompts have more than [0-9]* tokens' "$work/out" && grep -q '"train/num_mask_sample_filtered":16.0' "$work/long/metrics.jsonl"
 check "long prompts: $(head -n 1 "$work/out")" $?
 
-echo "counted: $passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ]
+check_closing

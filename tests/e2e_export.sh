@@ -1,14 +1,8 @@
 #!/bin/sh
 # whet export: what is written is the same model, in one file or in several; refusals leave nothing behind.
 set -u
-build=${BUILD:-build}
-whet=$build/whet
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-passed=0 failed=0 skipped=0
-check() { # check NAME STATUS
-    if [ "$2" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $1"; fi
-}
+# shellcheck source=tests/support/checks.sh
+. tests/support/checks.sh
 printf '{"ids":[1,2,3,4,5,6,7,8,9]}\n{"ids":[9,8,7,6,5,4,3,2,1]}\n' >"$work/texts"
 scores() { "$whet" score "$1" "$work/texts" --precision float32 2>/dev/null; }
 for family in llama qwen2 qwen3 mistral smollm3; do
@@ -69,5 +63,4 @@ refuse 1 "no-such" "$work/no-such" "$work/new"
 refuse 2 "dtype.*int8.*bfloat16" "$work/llama" "$work/new" --dtype int8
 refuse 1 "texts/folder" "$work/llama" "$work/texts/folder"
 [ ! -e "$work/new" ]; check "refusals leave nothing behind" $?
-echo "counted: $passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ]
+check_closing

@@ -2,15 +2,9 @@
 # recipes/output_dtype_gsm8k.yaml as it stands, but for the model (the same architecture, tiny and random), the questions (made up, laid
 # out as gsm8k) and how many there are in a step: what the recipe says is what happens.
 set -u
-build=${BUILD:-build}
-whet=$build/whet
+# shellcheck source=tests/support/checks.sh
+. tests/support/checks.sh
 recipe=recipes/output_dtype_gsm8k.yaml
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
-check() { # check NAME STATUS
-    if [ "$2" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $1"; fi
-}
 "$build"/tests/tool_make_model "$work/qwen2" qwen2 || exit 1
 export WHET_CACHE="$work/cache"
 mkdir -p "$WHET_CACHE/data/gsm8k"
@@ -65,5 +59,4 @@ for step in 0 2 4; do
     check "step $step: the first questions of the test split are asked" $?
 done
 [ -d "$work/run/step_2" ] && [ -d "$work/run/step_4" ]; check "checkpoints" $?
-echo "counted: $passed passed, $failed failed, 0 skipped"
-[ "$failed" = 0 ]
+check_closing

@@ -1,14 +1,8 @@
 #!/bin/sh
 # whet plan as a user meets it: a step planned without weights, side by side, fitted; what it refuses.
 set -u
-build=${BUILD:-build}
-whet=$build/whet
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
-check() { # check NAME STATUS
-    if [ "$2" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $1"; fi
-}
+# shellcheck source=tests/support/checks.sh
+. tests/support/checks.sh
 refuses() { # refuses STATUS MESSAGE WORD…: one line on standard error, nothing on standard output
     status=$1 message=$2; shift 2
     "$whet" plan "$@" >"$work/out" 2>"$work/err"
@@ -62,5 +56,4 @@ refuses 1 "policy.automodel_cfg.tensor_parallel_size is 3, which does not divide
 refuses 1 "--prompt-tokens is 512; the recipe allows at most 511" $founding --prompt-tokens 512
 refuses 1 "--answer-tokens is 500" $founding --prompt-tokens 100 --answer-tokens 500
 refuses 2 "did you mean --memory-only" $founding --memory-onl
-echo "counted: $passed passed, $failed failed, 0 skipped"
-[ "$failed" = 0 ]
+check_closing

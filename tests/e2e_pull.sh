@@ -1,15 +1,10 @@
 #!/bin/sh
 # `whet pull` against a server of our own that speaks the hub's protocol, with faults, redirects, hostile answers and HTTPS.
 set -u
-build=${BUILD:-build}
-whet=$build/whet
-work=$(mktemp -d)
+# shellcheck source=tests/support/checks.sh
+. tests/support/checks.sh
 server='' stall_server=''
 trap 'kill $server $stall_server 2>/dev/null; rm -rf "$work"' EXIT
-passed=0 failed=0 skipped=0
-check() { # check NAME STATUS
-    if [ "$2" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $1"; fi
-}
 for name in HF_TOKEN HUGGING_FACE_HUB_TOKEN HF_TOKEN_PATH HF_HOME HF_ENDPOINT HF_HUB_OFFLINE TRANSFORMERS_OFFLINE XDG_CACHE_HOME \
     HUGGINGFACE_HUB_CACHE HF_HUB_DOWNLOAD_TIMEOUT CURL_CA_BUNDLE SSL_CERT_FILE http_proxy https_proxy HTTPS_PROXY ALL_PROXY \
     all_proxy no_proxy NO_PROXY WHET_GSM8K_ENDPOINT; do
@@ -339,5 +334,4 @@ check "no server: tried five times ($(cat "$work/nobody"))" $?
 wait $stalled && grep -q "stalled transfer: trying again" "$work/stalled" && grep -q '^cdn.*range=20000-' "$work/stall-log"
 check "a stalled transfer goes on ($(cat "$work/stalled"))" $?
 
-echo "counted: $passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ]
+check_closing

@@ -127,5 +127,4 @@ one "whet train: rank 1 of 2: what data.train and data.validation name differs f
 check "a rank with other questions: $(head -c 300 "$work/out")" $?
 one "whet train: .*grpo.max_num_stepz.*grpo.max_num_steps" 4 "$@" grpo.max_num_stepz=1; check "a wrong key is told once: $(head -c 300 "$work/out")" $?
 
-echo "counted: $passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ]
+check_closing

@@ -2,14 +2,8 @@
 # What a careless or hostile user gives to the program on a tiny random model: each refusal is one line that names what is
 # wrong, with status 1, or 2 where the command line itself is wrong; nothing is lost and nothing passed over in silence.
 set -u
-build=${BUILD:-build}
-whet=$build/whet
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-passed=0 failed=0 skipped=0
-check() { # check NAME STATUS
-    if [ "$2" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $1"; fi
-}
+# shellcheck source=tests/support/checks.sh
+. tests/support/checks.sh
 "$build"/tests/tool_make_model "$work/llama" llama || exit 1
 model=$work/llama
 
@@ -223,5 +217,4 @@ fi
 "$whet" score "$model" "$work/lines" >&- 2>"$work/err"; unwritten "score into a closed stream"
 "$whet" score "$model" "$work/lines" <&- 2>&- >"$work/out" && [ -s "$work/out" ]; check "the other streams closed" $?
 
-echo "counted: $passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ]
+check_closing

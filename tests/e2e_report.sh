@@ -2,14 +2,8 @@
 # whet report on runs of a tiny random model: what the page is made of, what is said of damaged files, a watch that ends with its
 # run. Where Chromium is installed the page is opened, and every part of it used, without an error on the console.
 set -u
-build=${BUILD:-build}
-whet=$build/whet
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-passed=0 failed=0 skipped=0
-check() { # check NAME STATUS
-    if [ "$2" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $1"; fi
-}
+# shellcheck source=tests/support/checks.sh
+. tests/support/checks.sh
 "$build"/tests/tool_make_model "$work/llama" llama || exit 1
 cat >"$work/recipe.yaml" <<'R'
 grpo: {num_prompts_per_step: 2, num_generations_per_prompt: 4, max_num_steps: 4, max_num_epochs: 100, val_period: 2,
@@ -109,5 +103,4 @@ if [ -n "$browser" ]; then
 else
     skipped=$((skipped + 4))
 fi
-echo "counted: $passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ]
+check_closing

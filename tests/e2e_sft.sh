@@ -2,14 +2,8 @@
 # Supervised fine-tuning by the real program on a tiny random model: the loss falls, every precision and family trains, killed at
 # random moments and resumed to the same bits, the checkpoint generates.
 set -u
-build=${BUILD:-build}
-whet=$build/whet
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-passed=0 failed=0 skipped=0
-check() { # check NAME STATUS
-    if [ "$2" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $1"; fi
-}
+# shellcheck source=tests/support/checks.sh
+. tests/support/checks.sh
 for family in llama qwen2; do "$build"/tests/tool_make_model "$work/$family" $family || exit 1; done
 cat >"$work/recipe.yaml" <<'R'
 sft: {max_num_steps: 24, max_num_epochs: 100, val_period: 8, val_batches: 0, val_global_batch_size: 4}
@@ -79,5 +73,4 @@ else
 fi
 train both llama ++grpo.seed=1 2>"$work/err"; [ $? = 1 ] && grep -q "a recipe has one algorithm" "$work/err"
 check "two algorithms are refused" $?
-echo "counted: $passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ]
+check_closing

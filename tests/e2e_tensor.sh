@@ -61,5 +61,4 @@ check "a number of ranks that does not divide the heads" $?
 refused "$training is 2, which does not divide the number of ranks, 1" 1 $training=2; check "more than there are ranks" $?
 refused "whet.tensor_segments: 1 cannot be shared by the 2 ranks" 2 $training=2 whet.tensor_segments=1
 check "segments that ranks cannot share" $?
-echo "counted: $passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+check_closing

@@ -1,10 +1,8 @@
 #!/bin/sh
 # `whet tokenize` as a user runs it: ids, text, templates, from a folder, a tokenizer.json and standard input.
 set -u
-whet=${BUILD:-build}/whet
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-passed=0 failed=0 skipped=0
+# shellcheck source=tests/support/checks.sh
+. tests/support/checks.sh
 smollm2=tests/data/text/tokenizers/smollm2
 llama2=tests/data/text/tokenizers/kind_llama2/tokenizer.json
 
@@ -69,5 +67,4 @@ refused 1 'chat.jso: ' tokenize $smollm2 --render "$work/chat.jso"
 refused 1 'not valid JSON' tokenize $smollm2 --render '[{'
 refused 1 'no such model' tokenize "$work/none" text
 
-echo "counted: $passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+check_closing

@@ -2,14 +2,8 @@
 # The real program on a tiny random model: the same bits whatever the threads, the instruction set and the batching, killed and
 # resumed or not; a mismatch of exactly 0 with every precision, output dtype and filter; refusals that name the key.
 set -u
-build=${BUILD:-build}
-whet=$build/whet
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-passed=0 failed=0 skipped=0
-check() { # check NAME STATUS
-    if [ "$2" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $1"; fi
-}
+# shellcheck source=tests/support/checks.sh
+. tests/support/checks.sh
 "$build"/tests/tool_make_model "$work/llama" llama && "$build"/tests/tool_make_model "$work/qwen" qwen2 || exit 1
 cat >"$work/recipe.yaml" <<'R'
 grpo: {num_prompts_per_step: 4, num_generations_per_prompt: 8, max_num_steps: 6, max_num_epochs: 100, val_period: 3,
@@ -188,5 +182,4 @@ refuse "dynamic_batching.enabled.*sequence_packing" policy.dynamic_batching.enab
 refuse "train_global_batch_size" policy.train_global_batch_size=7
 refuse "dataset_name" data.train.dataset_name=gsm9k
 refuse "no-such-model" policy.model_name=/no-such-model
-echo "counted: $passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ]
+check_closing

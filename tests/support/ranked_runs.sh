@@ -1,18 +1,11 @@
 # shellcheck shell=sh
 # Sourced by end-to-end tests of runs on several ranks, with $family: a tiny model of it in $work/model, and what starts and compares
 # runs. The caller writes $work/recipe.yaml. Without MPI the test ends here, as skipped.
-build=${BUILD:-build}
-whet=$build/whet
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-# shellcheck disable=SC2034 # the caller counts on
-passed=0 failed=0 skipped=0
-check() { # check NAME STATUS
-    if [ "$2" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $1"; fi
-}
+# shellcheck source=tests/support/checks.sh
+. tests/support/checks.sh
 # shellcheck source=tests/support/mpirun.sh
 set -- "$whet" && . tests/support/mpirun.sh
-if [ -z "$mpirun_command" ]; then echo "counted: 0 passed, 0 failed, 1 skipped"; exit 0; fi
+if [ -z "$mpirun_command" ]; then skipped=1; check_closing; exit; fi
 # shellcheck disable=SC2154 # the caller sets it
 "$build"/tests/tool_make_model "$work/model" "$family" || exit 1
 # ranks N COMMAND…: on N ranks; 0: the program alone. SECONDS_EACH is for a machine that is busy with more than this.
