@@ -6,6 +6,7 @@
 #include "comm/mesh.h"
 #include "model/tensor_share.h"
 #include "support/family.h"
+#include "support/ranked_test.h"
 #include "train/checkpoint.h"
 
 #include <setjmp.h>
@@ -281,12 +282,7 @@ static int remove_folder(void **state) {
 }
 
 int main(void) {
-    Error error = {0};
-    if (!comm_open_world(&world, &error)) {
-        fprintf(stderr, "%s\n", error.text);
-        return 1;
-    }
-    if (world.rank && !freopen("/dev/null", "w", stdout)) return 1; // faults are told on the other stream
+    if (!ranked_test_open(&world)) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_bytes_are_those_of_one_rank),
         cmocka_unit_test(a_rank_writes_its_part_alone),

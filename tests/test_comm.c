@@ -2,6 +2,7 @@
 // them, failures agreed on. Every test holds for any number of ranks.
 // ranks: 1 2 3 4
 #include "comm/mesh.h"
+#include "support/ranked_test.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -203,12 +204,7 @@ static void pretended_ranks_count(void **state) {
 
 int main(void) {
     Comm world;
-    Error error;
-    if (!comm_open_world(&world, &error)) {
-        fprintf(stderr, "%s\n", error.text);
-        return 1;
-    }
-    if (world.rank && !freopen("/dev/null", "w", stdout)) return 1; // faults are told on the other stream
+    if (!ranked_test_open(&world)) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(all_gather_brings_every_part, &world),
         cmocka_unit_test_prestate(all_to_all_swaps_parts, &world),

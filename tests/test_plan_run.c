@@ -6,6 +6,7 @@
 #include "run/plan.h"
 #include "run/sft.h"
 #include "run/supervision.h"
+#include "support/ranked_test.h"
 #include "support/toy_model.h"
 
 #include <math.h>
@@ -261,11 +262,7 @@ int main(void) {
         cmocka_unit_test(test_tensor_parallel),
         cmocka_unit_test(test_supervised),
     };
-    if (!comm_open_world(&world, &error)) {
-        fprintf(stderr, "%s\n", error.text);
-        return 1;
-    }
-    if (world.rank && !freopen("/dev/null", "w", stdout)) return 1; // faults are told on the other stream
+    if (!ranked_test_open(&world)) return 1;
     int failed = cmocka_run_group_tests_name("plan and run", tests, setup, teardown);
     comm_close_world(&world);
     return failed;

@@ -6,6 +6,7 @@
 #include "model/tensor_sum.h"
 #include "ops/norm.h"
 #include "ops/rows.h"
+#include "support/ranked_test.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -162,11 +163,11 @@ static void pretended_ranks_count_alike(void **state) {
 
 int main(void) {
     Error error;
-    if (!comm_open_world(&world, &error) || !ops_open(&ops, (OpsOptions){.threads = 2}, &error)) {
+    if (!ranked_test_open(&world)) return 1;
+    if (!ops_open(&ops, (OpsOptions){.threads = 2}, &error)) {
         print_error("%s\n", error.text);
         return 1;
     }
-    if (world.rank && !freopen("/dev/null", "w", stdout)) return 1; // faults are told on the other stream
     world.device = &ops.device;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_dealt),

@@ -3,6 +3,7 @@
 // ranks: 1 2 3 4
 #include "comm/mesh.h"
 #include "support/family.h"
+#include "support/ranked_test.h"
 #include "support/toy_batch.h"
 #include "train/update.h"
 
@@ -323,12 +324,7 @@ static void decay_of_vectors(void **state) {
 }
 
 int main(void) {
-    Error error = {0};
-    if (!comm_open_world(&world, &error)) {
-        fprintf(stderr, "%s\n", error.text);
-        return 1;
-    }
-    if (world.rank && !freopen("/dev/null", "w", stdout)) return 1; // faults are told on the other stream
+    if (!ranked_test_open(&world)) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_precision_and_family),
         cmocka_unit_test(every_way_of_batching),

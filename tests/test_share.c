@@ -1,10 +1,10 @@
 // A rollout dealt out to ranks, and what comes of it: every request to one rank, the columns of all as one rank would have them. Every
 // test holds for any number of ranks.
 // ranks: 2 3
+#include "base/log.h"
 #include "run/deal.h"
 #include "run/share.h"
-
-#include "base/log.h"
+#include "support/ranked_test.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -231,11 +231,11 @@ static void test_counts_are_summed(void **state) {
 int main(void) {
     World world;
     Error error;
-    if (!comm_open_world(&world.comm, &error) || !mesh_open(&world.mesh, &world.comm, 1, NULL, &error)) {
+    if (!ranked_test_open(&world.comm)) return 1;
+    if (!mesh_open(&world.mesh, &world.comm, 1, NULL, &error)) {
         fprintf(stderr, "%s\n", error.text);
         return 1;
     }
-    if (world.comm.rank && !freopen("/dev/null", "w", stdout)) return 1; // faults are told on the other stream
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(test_every_request_has_one_rank, &world),
         cmocka_unit_test(test_pretended_shares),

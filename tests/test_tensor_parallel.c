@@ -3,6 +3,7 @@
 // ranks: 1 2 4
 #include "model/score.h"
 #include "support/engine_setup.h"
+#include "support/ranked_test.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -107,12 +108,7 @@ static void test_scores(void **state) {
 
 int main(void) {
     static Comm world; // outlives the tests
-    Error error;
-    if (!comm_open_world(&world, &error)) {
-        print_error("%s\n", error.text);
-        return 1;
-    }
-    if (world.rank && !freopen("/dev/null", "w", stdout)) return 1; // faults are told on the other stream
+    if (!ranked_test_open(&world)) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(test_generations, &world),
         cmocka_unit_test_prestate(test_scores, &world),

@@ -6,6 +6,7 @@
 #include "comm/mesh.h"
 #include "model/random_model.h"
 #include "support/family.h"
+#include "support/ranked_test.h"
 #include "support/toy_batch.h"
 #include "train/update.h"
 
@@ -214,12 +215,7 @@ static void test_training(void **state) {
 }
 
 int main(void) {
-    Error error;
-    if (!comm_open_world(&world, &error)) {
-        print_error("%s\n", error.text);
-        return 1;
-    }
-    if (world.rank && !freopen("/dev/null", "w", stdout)) return 1; // faults are told on the other stream
+    if (!ranked_test_open(&world)) return 1;
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_training)};
     int failed = cmocka_run_group_tests_name("tensor_training", tests, NULL, NULL);
     comm_close_world(&world);
