@@ -322,31 +322,38 @@ static bool read_row(DatasetQuestion *q, const Dataset *dataset, int64_t row, Ar
            error_prefix(error, "%s:%lld: ", dataset->records.path, (long long)records_line(&dataset->records, record));
 }
 
-// Where records are not rows one by one: which of them are rows, or how many they are. Counts first, then writes.
+// Of how many rows each record is.
+static bool count_rows(int32_t *counts, const Dataset *dataset, const PublishedRows *rows, Error *error) {
+    const Records *records = &dataset->records;
+    const PublishedChoice choice = {.verifiable_only = dataset->options->verifiable_only,
+                                    .require_valid = dataset->options->require_valid};
+    for (int64_t record = 0; record < records->count; record++) {
+        json_t *row;
+        int64_t count;
+        if (!records_row(&row, records, record, error)) return false;
+        bool good = published_rows_count(&count, rows, choice, row, error);
+        json_decref(row);
+        if (!good) return error_prefix(error, "%s:%lld: ", records->path, (long long)records_line(records, record));
+        counts[record] = (int32_t)count; // fewer than the bytes of a line
+    }
+    return true;
+}
+
+// Where records are not rows one by one: which of them are rows, or how many they are.
 static bool place_rows(Dataset *dataset, const PublishedRows *rows, Arena *arena, Error *error) {
-    const DatasetOptions *options = dataset->options;
-    const PublishedChoice choice = {.verifiable_only = options->verifiable_only,
-                                    .require_valid = options->require_valid};
     const Records *records = &dataset->records;
     if (!rows || !(rows->marked || rows->shape == PUBLISHED_TREES)) return true;
-    for (int pass = 0; pass < 2; pass++) {
-        if (pass) dataset->places = arena_array(arena, DatasetPlace, dataset->rows);
-        dataset->rows = 0;
-        for (int64_t record = 0; record < records->count; record++) {
-            json_t *row;
-            int64_t count;
-            if (!records_row(&row, records, record, error)) return false;
-            bool good = published_rows_count(&count, rows, choice, row, error);
-            json_decref(row);
-            if (!good) return error_prefix(error, "%s:%lld: ", records->path, (long long)records_line(records, record));
-            for (int32_t thread = 0; thread < count; thread++, dataset->rows++)
-                if (pass) dataset->places[dataset->rows] = (DatasetPlace){(int32_t)record, thread};
-        }
-        if (!dataset->rows || dataset->rows > INT32_MAX)
-            return error_set(error, "%s: %s questions of %lld records%s", records->path,
-                             dataset->rows ? "too many" : "no", (long long)records->count,
-                             rows->marked ? "; verifiable_only and require_valid say which are left out" : "");
-    }
+    int32_t *counts = arena_array(arena, int32_t, records->count);
+    if (!count_rows(counts, dataset, rows, error)) return false;
+    dataset->rows = 0;
+    for (int64_t record = 0; record < records->count; record++) dataset->rows += counts[record];
+    if (!dataset->rows || dataset->rows > INT32_MAX)
+        return error_set(error, "%s: %s questions of %lld records%s", records->path, dataset->rows ? "too many" : "no",
+                         (long long)records->count,
+                         rows->marked ? "; verifiable_only and require_valid say which are left out" : "");
+    DatasetPlace *place = dataset->places = arena_array(arena, DatasetPlace, dataset->rows);
+    for (int64_t record = 0; record < records->count; record++)
+        for (int32_t thread = 0; thread < counts[record]; thread++) *place++ = (DatasetPlace){(int32_t)record, thread};
     return true;
 }
 
