@@ -105,7 +105,6 @@ static bool apply_schedule(Settings *settings, Error *error) {
 }
 
 bool settings_megatron_apply(Settings *settings, Error *error) {
-    if (!settings->megatron.enabled) return true;
     const Value *other = value_find(settings->tree, "policy.automodel_cfg.enabled");
     if (other && other->kind == VALUE_BOOL && other->boolean && strcmp(other->origin.place, SETTINGS_TABLE_DEFAULT))
         return error_set(error,

@@ -74,7 +74,8 @@ static WalkCheckpointing what_is_kept(const Walk *walk, int unit) {
     return all ? WALK_KEEPS_ALL : walk->options.activation_checkpointing;
 }
 
-void walk_block_open(Walk *walk, int unit) {
+// What backward reads, for the micro-batch's tokens; the input is the caller's.
+static void open_activations(Walk *walk, int unit) {
     const BlockShape *shape = &walk->shape;
     BlockActivations *a = &walk->activations[unit];
     DType compute = walk->options.policy.compute;
@@ -158,7 +159,7 @@ static void down_forward_stage(Block *block, Tensor *out_TD) {
 void walk_block_forward(Walk *walk, int unit, Tensor *out_TD) {
     Block block = block_of(walk, unit);
     if (!block.idle) {
-        walk_block_open(walk, unit);
+        open_activations(walk, unit);
         open_scratch(&block);
     }
     gather(&block, SHARD_VECTORS);
@@ -183,7 +184,7 @@ static void make_again(Block *block) {
     WalkCheckpointing kept = what_is_kept(walk, block->unit);
     if (kept == WALK_KEEPS_ALL) return;
     if (!block->idle) {
-        if (kept == WALK_KEEPS_INPUTS) walk_block_open(walk, block->unit);
+        if (kept == WALK_KEEPS_INPUTS) open_activations(walk, block->unit);
         if (kept == WALK_KEEPS_ATTENTION) open_gate_up(walk, block->unit);
         open_scratch(block);
     }
@@ -219,9 +220,10 @@ static void gate_up_backward_stage(Block *block, Tensor *d_TD) {
         block_gate_up_backward_weight(walk->ops, &block->shape, &block->weights, &block->gradients, a, &block->scratch);
     reduce(block, SHARD_GATE_UP);
     gather(block, SHARD_GATE_UP);
-    if (!block->idle) open_scratch(block);
-    if (!block->idle)
+    if (!block->idle) {
+        open_scratch(block);
         block_gate_up_backward(walk->ops, &block->shape, &block->weights, &block->gradients, a, &block->scratch, d_TD);
+    }
     let_go(block, SHARD_GATE_UP);
 }
 

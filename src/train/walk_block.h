@@ -6,12 +6,11 @@
 #pragma once
 #include "train/walk.h"
 
-// What backward reads, for the micro-batch's tokens; the input x_TD is the caller's. _close accepts what is released already.
-void walk_block_open(Walk *walk, int unit);
-void walk_block_close(Walk *walk, int unit);
-
-// From activations[unit].x_TD; leaves what the walk keeps of the activations.
+// From activations[unit].x_TD, the caller's; leaves what the walk keeps of the activations.
 void walk_block_forward(Walk *walk, int unit, Tensor *out_TD);
+
+// Releases what is kept, but for the input; accepts what is released already.
+void walk_block_close(Walk *walk, int unit);
 
 // d_TD, in the compute dtype: the gradient of the output becomes that of the input. Makes again what was not kept; gathered for
 // that, a slice stays until its backward. Releases all activations, the input too.
