@@ -75,5 +75,9 @@ refuse 2 'two recipes' "$work/recipe.yaml" --first-difference
 refuse 1 'there are 2' "$work/recipe.yaml" policy.model_name="$work/llama" --vary $vary --arm 3 --out "$work/none"
 refuse 1 'is no run' "$work/whole/float32_seed1" "$work/llama"
 refuse 1 'unknown key' "$work/recipe.yaml" --vary policy.precisoin=float32,bfloat16
+refuse 1 "'policy.precisoin'; there is no such setting; did you mean policy.precision?" "$work/whole/float32_seed1" "$work/whole/bfloat16_seed1" --vary policy.precisoin
+refuse 1 'grpo.seed decides which questions are asked' "$work/recipe.yaml" policy.model_name="$work/llama" --vary grpo.seed=1,2 --out "$work/none"
+: >"$work/file"
+refuse 1 "^whet compare: $work/file/float32: cannot make the folder: Not a directory" "$work/recipe.yaml" policy.model_name="$work/llama" --vary $vary --out "$work/file" --quiet
 refuse 1 'holds a run by another recipe' "$work/recipe.yaml" policy.model_name="$work/llama" --vary $vary --seeds 1,2 --out "$work/whole" grpo.num_prompts_per_step=4 policy.train_global_batch_size=16
 check_closing

@@ -3,6 +3,7 @@
 #include "base/jsonio.h"
 #include "base/log.h"
 #include "run/compare_document.h"
+#include "run/compare_pairs.h"
 #include "run/compare_plan.h"
 #include "run/compare_plot.h"
 #include "run/compare_summary.h"
@@ -118,6 +119,22 @@ static void test_refused_before_running(void **state) {
     refuse_recipe("grpo.max_num_steps=3,6", NULL, NULL, "runs of 3 and 6 steps cannot be paired");
     refuse_recipe("policy.optimizer.kwargs.lr=1e-3,1e-4", NULL, "grpo.use_dynamic_sampling=true",
                   "could not be paired");
+    static const char *const unlike[] = {"grpo.seed=1,2",
+                                         "data.shuffle=true,false",
+                                         "data.train.left=[0,9],[0,8]",
+                                         "data.train.seed=1,2",
+                                         "data.train.max_samples=null,50",
+                                         "data.train.split_validation_size=12,14",
+                                         "data.default.prompt_file=null,x",
+                                         "grpo.val_num_generations_per_prompt=1,2",
+                                         "grpo.val_period=3,1"};
+    for (size_t i = 0; i < sizeof unlike / sizeof *unlike; i++)
+        refuse_recipe(unlike[i], NULL, NULL, "so arms that differ in it cannot be paired");
+    refuse_recipe("grpo.seed=1,2", NULL, NULL,
+                  "grpo.seed decides which questions are asked and in which order, so arms that differ in it cannot be "
+                  "paired; --seeds 1,2 runs every value of another key with each seed");
+    refuse_recipe("grpo.seed=1,2", "1,2", NULL, "grpo.seed decides which questions");
+    refuse_recipe("data.train={left:[0,9]},{left:[0,8]}", "1,2", NULL, "data.train decides which questions");
     Comparison c; // a folder of another comparison
     refused(of_recipe(&c, "lr", "policy.optimizer.kwargs.lr=1e-3,0.5", "1,2", "grpo.num_prompts_per_step=4") &&
                 compare_arms_check(&c, &error),
@@ -137,6 +154,53 @@ static void test_keys_that_follow(void **state) {
     if (!of_recipe(&c, "follow", "policy.dtensor_cfg.fsdp_output_dtype=float32,bfloat16", NULL, NULL))
         fail_msg("%s", error.text);
     assert_string_equal(c.key, "policy.automodel_cfg.fsdp_output_dtype");
+}
+
+// A key that is nothing but the default of another.
+static void test_keys_that_act_through_others(void **state) {
+    (void)state;
+    Comparison c;
+    if (!of_recipe(&c, "through", "grpo.normalize_rewards=true,false", NULL, NULL) || !compare_arms_check(&c, &error))
+        fail_msg("%s", error.text);
+    assert_string_equal(c.following, "grpo.adv_estimator.normalize_rewards");
+}
+
+// A mapping that is told as a whole, in which one key is varied.
+static void test_keys_within_a_mapping(void **state) {
+    (void)state;
+    Comparison c;
+    if (!of_recipe(&c, "within", "+env.judge.command=[a],[b]", NULL, "+env.judge.timeout_seconds=5") ||
+        !compare_arms_check(&c, &error))
+        fail_msg("%s", error.text);
+    assert_string_equal(c.key, "env.judge.command");
+    assert_string_equal(c.values[1], "[b]");
+}
+
+static void test_keys_that_act_before_training(void **state) {
+    (void)state;
+    assert_true(compare_pairs_key_is_forward("policy.automodel_cfg.fsdp_output_dtype"));
+    assert_true(compare_pairs_key_is_forward("policy.automodel_cfg")); // a group with such a key
+    assert_true(compare_pairs_key_is_forward("policy.generation.val_top_p"));
+    assert_true(compare_pairs_key_is_forward("whet.min_p"));
+    assert_true(compare_pairs_key_is_forward("policy.max_total_sequence_length"));
+    assert_false(compare_pairs_key_is_forward("policy.optimizer.kwargs.lr"));
+    assert_false(compare_pairs_key_is_forward("policy.precision_of_something_else"));
+}
+
+// What says already that the arm's folder is at fault does not name it twice.
+static void test_folder_is_named_once(void **state) {
+    (void)state;
+    Comparison c;
+    Comm self = comm_self();
+    int stop;
+    assert_true(file_write(path("file"), "", 0, &error));
+    if (!of_recipe(&c, "file", "policy.optimizer.kwargs.lr=1e-3,0.5", NULL, NULL)) fail_msg("%s", error.text);
+    refused(compare_arms_train(&c, &self, &stop, &error), ": cannot make the folder: Not a directory");
+    assert_string_equal(error.text,
+                        arena_format(&arena, "%s: cannot make the folder: Not a directory", path("file/1e-3")));
+    if (!of_recipe(&c, "else", "policy.optimizer.kwargs.lr=1e-3,0.5", NULL, "policy.model_name=nowhere"))
+        fail_msg("%s", error.text);
+    refused(compare_arms_train(&c, &self, &stop, &error), arena_format(&arena, "%s: ", path("else/1e-3")));
 }
 
 // --- the summary against the runs' files ------------------------------------------------------------------------------
@@ -270,6 +334,13 @@ static void test_runs_that_exist(void **state) {
     refused(RUNS(&c, NULL, "lr/1e-3_seed1", "lr/1e-3_seed2", "lr/0.5_seed1"), "no run has");
     refused(RUNS(&c, NULL, "lr/1e-3_seed1", "lr/0.5_seed1", "lr/0.5_seed1"), "both have");
     refused(RUNS(&c, "policy.precision", "lr/1e-3_seed1", "lr/0.5_seed1"), "policy.precision is float32 in every run");
+    refused(RUNS(&c, "policy.precisoin", "lr/1e-3_seed1", "lr/0.5_seed1"),
+            "--vary is 'policy.precisoin'; there is no such setting; did you mean policy.precision?");
+    refused(RUNS(&c, "unknown.key", "lr/1e-3_seed1", "lr/0.5_seed1"),
+            "--vary is 'unknown.key'; there is no such setting");
+    refused(RUNS(&c, "", "lr/1e-3_seed1", "lr/0.5_seed1"), "--vary is ''; there is no such setting");
+    refused(RUNS(&c, "env.judge.command", "lr/1e-3_seed1", "lr/0.5_seed1"), "env.judge.command is given in no run");
+    refused(RUNS(&c, "grpo.seed", "lr/1e-3_seed1", "lr/1e-3_seed2"), "grpo.seed decides which questions are asked");
 }
 
 // A copy of lr/0.5_seed1 as `name`, in which the first `before` of a file has become `after`.
@@ -453,6 +524,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refused_before_running),
         cmocka_unit_test(test_keys_that_follow),
+        cmocka_unit_test(test_keys_that_act_through_others),
+        cmocka_unit_test(test_keys_within_a_mapping),
+        cmocka_unit_test(test_keys_that_act_before_training),
+        cmocka_unit_test(test_folder_is_named_once),
         cmocka_unit_test(test_summary_is_that_of_the_files),
         cmocka_unit_test(test_output_dtype_acts_before_training),
         cmocka_unit_test(test_runs_that_exist),

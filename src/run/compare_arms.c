@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "config/explain.h"
 #include "config/recipe.h"
+#include "config/settings_suggest.h"
 #include "run/compare_pairs.h"
 #include "run/report.h"
 #include "run/train_command.h"
@@ -36,6 +37,21 @@ static bool is_computed(const Settings *one, const Settings *other, const char *
     return a && b && a->formula && b->formula && !strcmp(a->formula, b->formula);
 }
 
+// Whether two values of `key`, which the varied key lies within, are the same but for that.
+static bool same_besides(const Comparison *c, const Settings *one, const Settings *other, const char *key) {
+    const Value *a = value_find(one->tree, key), *b = value_find(other->tree, key);
+    if (!strcmp(key, c->key)) return true;
+    if (!a || !b || a->kind != b->kind || value_count(a) != value_count(b)) return false;
+    for (const Value *child = a->first; child; child = child->next) {
+        const char *path = value_path(c->arena, child);
+        if (lies_within(c->key, path)
+                ? !same_besides(c, one, other, path)
+                : strcmp(explain_value(c->arena, one, path), explain_value(c->arena, other, path)))
+            return false;
+    }
+    return true;
+}
+
 // Refuses an arm whose recipe differs from that of the baseline with the same seed in a key that is neither the varied one, nor
 // computed, nor an output path. Fills *differs, and appends the computed keys to following where they are not yet.
 static bool check_value(const Comparison *c, const CompareArm *arm, const CompareArm *baseline, bool *differs,
@@ -46,13 +62,15 @@ static bool check_value(const Comparison *c, const CompareArm *arm, const Compar
     for (int64_t i = 0; i < count; i++) {
         const char *key = changes[i].key;
         if (is_output(key)) continue;
-        if (lies_within(key, c->key)) {
+        if (lies_within(key, c->key) ||
+            (lies_within(c->key, key) && same_besides(c, baseline->settings, arm->settings, key))) {
             *differs = true;
         } else if (!is_computed(baseline->settings, arm->settings, key)) {
             return error_set(error, "%s and %s differ in a second key besides %s: %s is %s and %s", baseline->folder,
                              arm->folder, c->key, key, changes[i].before, changes[i].after);
-        } else if (!strstr(following->text, key)) {
-            strbuf_format(following, "%s%s", following->length ? ", " : "", key);
+        } else {
+            *differs = *differs || strcmp(arm->value, baseline->value); // a key that acts through others alone
+            if (!strstr(following->text, key)) strbuf_format(following, "%s%s", following->length ? ", " : "", key);
         }
     }
     return true;
@@ -92,6 +110,32 @@ static bool check_recipes(Comparison *c, Error *error) {
     c->following = arena_string(c->arena, following.text);
     strbuf_close(&following);
     return good;
+}
+
+// Refuses keys that the runs' proofs (compare_pairs.h) can never be given for: arms that differ in one are not asked alike.
+static bool check_key(const char *key, Error *error) {
+    static const struct {
+        const char *key, *what, *remedy;
+    } unlike[] = {
+        {"grpo.seed", "which questions are asked and in which order",
+         "; --seeds 1,2 runs every value of another key with each seed"},
+        {"data.shuffle", "in which order questions are asked", ""},
+        {"data.use_multiple_dataloader", "in which order questions are asked", ""},
+        {"data.num_prompts_per_dataloader", "in which order questions are asked", ""},
+        {"data.train", "which questions are asked, and how", ""},
+        {"grpo.max_val_samples", "which held-out questions are asked", ""},
+        {"grpo.val_num_generations_per_prompt", "how often held-out questions are asked", ""},
+        {"grpo.val_period", "after which steps held-out questions are asked", ""},
+        {"grpo.val_start_at", "after which steps held-out questions are asked", ""},
+    };
+    char shared[SETTINGS_KEY_SIZE];
+    const char *row = settings_key_row(shared, key); // data.train for data.validation and data.default too
+    if (!strcmp(row, "data.train.env_name") || !strcmp(row, "data.train.processor")) return true;
+    for (size_t i = 0; i < sizeof unlike / sizeof *unlike; i++)
+        if (settings_key_at_or_below(row, unlike[i].key))
+            return error_set(error, "%s decides %s, so arms that differ in it cannot be paired%s", key, unlike[i].what,
+                             unlike[i].remedy);
+    return true;
 }
 
 // --- arms of a recipe -------------------------------------------------------------------------------------------------
@@ -211,7 +255,8 @@ static bool check_folder(const Comparison *c, const CompareArm *arm, Error *erro
 bool compare_arms_of_recipe(Comparison *c, const char *recipe, const char *vary, const char *seeds, int override_count,
                             char **overrides, const char *folder, Arena *arena, Error *error) {
     *c = (Comparison){.arena = arena, .seed_count = 1};
-    if (!take_vary(c, vary, error) || (seeds && !take_seeds(c, seeds, error))) return false;
+    if (!take_vary(c, vary, error)) return false;
+    if (seeds && (!take_seeds(c, seeds, error) || !check_key(c->key, error))) return false;
     c->folder = folder ? folder : default_folder(c, recipe);
     c->arms = arena_array(arena, CompareArm, c->value_count * c->seed_count);
     for (int v = 0; v < c->value_count; v++)
@@ -237,8 +282,12 @@ static bool check_algorithm(const CompareArm *arm, Error *error) {
 }
 
 // What would only show after both arms have run: batches that cannot have the same prompts.
-static bool check_batches(const CompareArm *arm, const CompareArm *baseline, Error *error) {
+static bool check_batches(const Comparison *c, const CompareArm *arm, const CompareArm *baseline, Error *error) {
     const Settings *a = baseline->settings, *b = arm->settings;
+    ExplainChange *changes;
+    int64_t count = explain_differing(&changes, c->arena, a, b);
+    for (int64_t i = 0; i < count; i++)
+        if (!check_key(lies_within(c->key, changes[i].key) ? c->key : changes[i].key, error)) return false;
     if (a->grpo.use_dynamic_sampling || b->grpo.use_dynamic_sampling)
         return error_set(
             error, "grpo.use_dynamic_sampling: which prompts a batch keeps would depend on the policy, so the arms "
@@ -252,14 +301,27 @@ static bool check_batches(const CompareArm *arm, const CompareArm *baseline, Err
 }
 
 bool compare_arms_check(const Comparison *c, Error *error) {
-    for (int i = 0; i < c->value_count * c->seed_count; i++)
-        if (!check_algorithm(&c->arms[i], error) || !check_validation(&c->arms[i], error) ||
-            !check_batches(&c->arms[i], c->arms, error) || !check_folder(c, &c->arms[i], error))
-            return false;
+    for (int v = 0; v < c->value_count; v++)
+        for (int s = 0; s < c->seed_count; s++) {
+            const CompareArm *arm = compare_arms_at(c, v, s), *baseline = compare_arms_at(c, 0, s);
+            if (!check_algorithm(arm, error) || !check_validation(arm, error) ||
+                !check_batches(c, arm, baseline, error) || !check_folder(c, arm, error))
+                return false;
+        }
     return true;
 }
 
 // --- arms of runs -----------------------------------------------------------------------------------------------------
+
+// A key given for runs: a setting, or one that some recipe has below an open one.
+static bool check_known(Comparison *c, int count, const CompareArm *runs, Error *error) {
+    bool known = settings_table_knows(c->key);
+    for (int i = 0; i < count; i++) known = known || (*c->key && value_find(runs[i].settings->tree, c->key));
+    if (known) return true;
+    error_set(error, "--vary is '%s'; there is no such setting", c->key);
+    settings_suggest(error, c->arena, c->key);
+    return false;
+}
 
 // The one key in which runs of the same seed differ, or, where no two have the same, any.
 static bool find_key(Comparison *c, int count, const CompareArm *runs, Error *error) {
@@ -301,7 +363,9 @@ static bool arrange(Comparison *c, int count, const CompareArm *runs, Error *err
     c->seeds = arena_array(c->arena, int64_t, count);
     for (int i = 0; i < count; i++)
         value[i] = place_of_value(c, runs[i].value), seed[i] = place_of_seed(c, runs[i].seed);
-    if (c->value_count < 2) return error_set(error, "%s is %s in every run", c->key, c->values[0]);
+    if (c->value_count < 2)
+        return *c->values[0] ? error_set(error, "%s is %s in every run", c->key, c->values[0])
+                             : error_set(error, "%s is given in no run", c->key);
     c->arms = arena_array(c->arena, CompareArm, (int64_t)c->value_count * c->seed_count);
     for (int i = 0; i < count; i++) {
         CompareArm *arm = compare_arms_at(c, value[i], seed[i]);
@@ -341,7 +405,7 @@ bool compare_arms_of_runs(Comparison *c, int count, char *const *folders, const 
         if (!check_algorithm(&runs[i], error)) return false;
         runs[i].seed = runs[i].settings->run.seed;
     }
-    if (!c->key && !find_key(c, count, runs, error)) return false;
+    if (!(c->key ? check_known : find_key)(c, count, runs, error) || !check_key(c->key, error)) return false;
     for (int i = 0; i < count; i++) runs[i].value = explain_value(arena, runs[i].settings, c->key);
     if (!arrange(c, count, runs, error) || !check_recipes(c, error)) return false;
     if (!c->folder) c->folder = parent_folder(arena, folders[0]);
@@ -383,7 +447,10 @@ static bool train_arm(Comparison *c, int value, int seed, Comm *world, int *stop
     log_info("arm %d of %d: %s %s, seed %lld, in %s%s", number, count, c->key, arm->value, (long long)arm->seed,
              arm->folder, there ? ": there already" : "");
     if (there) return true;
-    if (!train_command_train(arm->settings, world, NULL, stop, error)) return error_prefix(error, "%s: ", arm->folder);
+    if (!train_command_train(arm->settings, world, NULL, stop, error)) {
+        bool named = !strncmp(error->text, arm->folder, strlen(arm->folder)); // what went wrong is in the folder itself
+        return named ? false : error_prefix(error, "%s: ", arm->folder);
+    }
     if (*stop) return true;
     arm->ended = true;
     bool read = comm_agree(world, true, error) && run_record_open(&arm->record, arm->folder, c->arena, error);

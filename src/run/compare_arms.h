@@ -37,13 +37,13 @@ bool compare_arms_of_recipe(Comparison *comparison, const char *recipe, const ch
                             int override_count, char **overrides, const char *folder, Arena *arena, Error *error);
 
 // Arms of runs that exist already (folders of their logs, or with logs/), the first with the baseline's value. key NULL: the one
-// in which they differ. Refused: a second key that differs, a value without a run for each seed, runs that are not whole. `folder`
-// NULL: where the first run lies.
+// in which they differ. Refused: a key that is no setting, or decides what is asked; a second key that differs, a value without a
+// run for each seed, runs that are not whole. `folder` NULL: where the first run lies.
 bool compare_arms_of_runs(Comparison *comparison, int count, char *const *folders, const char *key, const char *folder,
                           Arena *arena, Error *error);
 
 // Whether the arms of a recipe may be trained. Refused: a recipe without validation before the first and after the last step, arms
-// whose batches cannot have the same prompts, a folder that holds a run by another recipe.
+// that cannot be asked the same questions in the same order (grpo.seed, data.train.left), a folder that holds a run by another recipe.
 bool compare_arms_check(const Comparison *comparison, Error *error);
 
 // Trains the arms that are not whole, one after the other, seed by seed, and reads what they left; each is proved against the

@@ -8,11 +8,20 @@
 #include <string.h>
 
 bool compare_pairs_key_is_forward(const char *key) {
-    static const char *const keys[] = {"policy.precision",           "policy.automodel_cfg.fsdp_output_dtype",
-                                       "policy.generation",          "policy.model_name",
-                                       "policy.hf_config_overrides", "policy.tokenizer"};
+    static const char *const keys[] = {"policy.precision",
+                                       "policy.automodel_cfg.fsdp_output_dtype",
+                                       "policy.generation",
+                                       "policy.model_name",
+                                       "policy.hf_config_overrides",
+                                       "policy.tokenizer",
+                                       "whet.min_p",
+                                       "whet.val_min_p",
+                                       "policy.max_total_sequence_length",
+                                       "whet.template_time",
+                                       "whet.tensor_segments",
+                                       "data.max_input_seq_length"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (!strncmp(key, keys[i], strlen(keys[i]))) return true;
+        if (settings_key_at_or_below(key, keys[i]) || settings_key_at_or_below(keys[i], key)) return true;
     return false;
 }
 

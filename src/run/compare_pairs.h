@@ -7,7 +7,7 @@
 //   the digests of model and data (unless the key is the model's);
 //   as many steps, and validations at the same ones;
 //   the records of the validation before training, byte by byte. A key that changes what the untrained model computes or how it is
-//   sampled (precision, fsdp_output_dtype, policy.generation…) may change answers, never questions: see compare_pairs_initial;
+//   sampled (precision, fsdp_output_dtype, policy.generation…; a group with such a key too) may change answers, never questions: see compare_pairs_initial;
 //   the prompts of every batch, in their order.
 bool compare_pairs_check(const Comparison *comparison, int value, int seed, Error *error);
 
