@@ -94,13 +94,16 @@ if [ -n "$browser" ]; then
         >"$work/hostile/train_data_step1.jsonl"
     "$whet" report "$work/one" "$work/hostile" "$work/damaged" --output "$work/all.html" --title '</title><script>throw 1</script>' 2>/dev/null
     "$whet" report "$work/damaged" --output "$work/single.html" 2>/dev/null
-    for page in all single; do
+    train three policy.precision=bfloat16 && "$whet" compare "$work/one" "$work/three" --out "$work/compared" >/dev/null &&
+        cp "$work/compared/report.html" "$work/comparison.html"
+    for page in all single comparison; do
+        parts=8; [ $page = comparison ] && parts=9
         for width in 1400 500; do
             said=$(walk "$work/$page.html" $width)
-            [ "$said" = "walked 8 parts" ]; check "$page.html, $width wide: $said" $?
+            [ "$said" = "walked $parts parts" ]; check "$page.html, $width wide: $said" $?
         done
     done
 else
-    skipped=$((skipped + 4))
+    skipped=$((skipped + 6))
 fi
 check_closing
