@@ -95,6 +95,16 @@ static void test_not_enabled(void **state) {
     assert_false(s->megatron.enabled);
 }
 
+// Stages move layers between ranks, which divide each layer here: the same results, and one line at the start.
+static void test_pipeline_stages(void **state) {
+    (void)state;
+    char *stages = "policy.megatron_cfg.pipeline_model_parallel_size=4";
+    const Settings *s = load_with(MEGATRON DATA, 1, &stages);
+    if (!s) fail_msg("%s", error.text);
+    assert_true(has_note(s, "policy.megatron_cfg.pipeline_model_parallel_size", "one pipeline stage"));
+    assert_false(has_note(load(MEGATRON DATA), "policy.megatron_cfg.pipeline_model_parallel_size", ""));
+}
+
 // The other engine's blocks hand on an output too: here there is one engine.
 static void test_output_dtype_counts(void **state) {
     (void)state;
@@ -172,8 +182,6 @@ static void test_refusals(void **state) {
         char *override;
         const char *message;
     } cases[] = {
-        {"policy.megatron_cfg.pipeline_model_parallel_size=2",
-         "pipeline_model_parallel_size: 2 is not supported yet; only 1 is"},
         {"policy.megatron_cfg.context_parallel_size=2", "2 is not supported yet; only 1 is"},
         {"policy.megatron_cfg.expert_model_parallel_size=8", "8 is not supported yet; only 1 is"},
         {"+policy.megatron_cfg.peft.enabled=true", "policy.megatron_cfg.peft.enabled: true is not supported yet"},
@@ -238,15 +246,11 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_training),
-        cmocka_unit_test(test_not_enabled),
-        cmocka_unit_test(test_output_dtype_counts),
-        cmocka_unit_test(test_schedules),
-        cmocka_unit_test(test_weight_decay),
-        cmocka_unit_test(test_recomputation),
-        cmocka_unit_test(test_sft_defaults),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_loads_again),
+        cmocka_unit_test(test_training),        cmocka_unit_test(test_not_enabled),
+        cmocka_unit_test(test_pipeline_stages), cmocka_unit_test(test_output_dtype_counts),
+        cmocka_unit_test(test_schedules),       cmocka_unit_test(test_weight_decay),
+        cmocka_unit_test(test_recomputation),   cmocka_unit_test(test_sft_defaults),
+        cmocka_unit_test(test_refusals),        cmocka_unit_test(test_loads_again),
     };
     return cmocka_run_group_tests_name("settings_megatron", tests, set_up, tear_down);
 }

@@ -75,7 +75,7 @@
 #define FUSED_LOSS "the loss always runs with the head; policy.logprob_chunk_size says by how many tokens"
 #define MULTI_TOKEN "has a meaning with policy.megatron_cfg.mtp_num_layers only"
 #define NO_EXPERTS "there are no experts"
-#define ONE_STAGE "there is one pipeline stage"
+#define ONE_STAGE "there is one pipeline stage: ranks divide the weights of every layer; results do not depend on it"
 #define VLLM "an internal of vLLM; whet samples with its own engine"
 #define ENVIRONMENT "an environment that is not here; a data set that names it is refused"
 #define OTHER_ENGINE "a key of another generation backend; whet samples with its own engine"
