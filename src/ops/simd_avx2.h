@@ -144,6 +144,9 @@ static inline v16 v16_sqrt(v16 a) {
 static inline v16 v16_fma(v16 a, v16 b, v16 c) {
     return (v16){_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
 }
+static inline v16 v16_fma_one(const float *a, v16 b, v16 c) {
+    return v16_fma((v16){_mm256_broadcast_ss(a), _mm256_broadcast_ss(a)}, b, c);
+}
 static inline v16 v16_fnma(v16 a, v16 b, v16 c) {
     return (v16){_mm256_fnmadd_ps(a.low, b.low, c.low), _mm256_fnmadd_ps(a.high, b.high, c.high)};
 }
@@ -241,4 +244,4 @@ static inline void v16_transpose(v16 row[16]) {
     }
 }
 
-enum { SIMD_NARROW_ROWS = 6, SIMD_WIDE_ROWS = 3, SIMD_PANEL = 16, SIMD_K_BLOCK = 320 };
+enum { SIMD_NARROW_ROWS = 6, SIMD_WIDE_ROWS = 3, SIMD_PANEL = 16, SIMD_K_BLOCK = 320, SIMD_SINGLE_ROWS = 0 };

@@ -98,6 +98,10 @@ static inline v16 v16_sqrt(v16 a) {
 static inline v16 v16_fma(v16 a, v16 b, v16 c) {
     V16_EACH(__builtin_fmaf(a.lane[i], b.lane[i], c.lane[i]));
 }
+// The same with one number of a for all lanes.
+static inline v16 v16_fma_one(const float *a, v16 b, v16 c) {
+    V16_EACH(__builtin_fmaf(*a, b.lane[i], c.lane[i]));
+}
 // c − a·b, rounded once.
 static inline v16 v16_fnma(v16 a, v16 b, v16 c) {
     V16_EACH(__builtin_fmaf(-a.lane[i], b.lane[i], c.lane[i]));
@@ -169,5 +173,6 @@ static inline void v16_transpose(v16 row[16]) {
 }
 
 // How many v16 fit into the registers as sums of a matrix product (gemm.inc): rows of a tile of 16 columns and of one
-// of 32; the width of its packed panels; and how many k suit the caches.
-enum { SIMD_NARROW_ROWS = 4, SIMD_WIDE_ROWS = 4, SIMD_PANEL = 16, SIMD_K_BLOCK = 640 };
+// of 32; the width of its packed panels; how many k suit the caches; and for which rows of a tile of 32 (a bit each) a number of
+// A is read for each multiply-add (v16_fma_one) instead of once for both: what is scarcer, instructions or reads.
+enum { SIMD_NARROW_ROWS = 4, SIMD_WIDE_ROWS = 4, SIMD_PANEL = 16, SIMD_K_BLOCK = 640, SIMD_SINGLE_ROWS = 0 };

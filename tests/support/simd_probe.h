@@ -9,6 +9,7 @@ typedef enum SimdOp {
     SIMD_DIV,
     SIMD_SQRT,
     SIMD_FMA,
+    SIMD_FMA_ONE,
     SIMD_FNMA,
     SIMD_MAX,
     SIMD_MIN,
