@@ -2,13 +2,14 @@
 
 #include "ops/kernels.h"
 
-// C is computed in rectangles, each by one task: it packs the panels of B that it needs, then tile by tile the rows of A, for
-// one step of k after the other. Chains wait for the next step in fp32: in C itself, or, when C is narrower or has numbers to
-// which they are added, in the scratch, which holds the rectangles of one round.
-enum { PARTIAL_FLOATS = 1 << 22, ROUND_COLUMNS = 1024, STREAMS_A_THREAD = 4 };
+// C is computed in rectangles, each by one task, in rounds. With many rows all threads first pack the panels of B of a round,
+// so that tasks can be as small as keeps all threads busy to the end; with few rows a task packs the panels that it needs. It
+// packs the rows of A tile by tile, for one step of k after the other. Chains wait for the next step in fp32: in C itself, or,
+// when C is narrower or has numbers to which they are added, in the scratch, as the packed panels do.
+enum { SCRATCH_FLOATS = 1 << 22, ROUND_COLUMNS = 1024, STREAMS_A_THREAD = 4, SHARING_TILES = 8, SHARED_COLUMNS = 256 };
 
 Tensor gemm_scratch(Device *device) {
-    return DEVICE_TENSOR_RAW(device, MEMORY_SCRATCH, DTYPE_F32, PARTIAL_FLOATS);
+    return DEVICE_TENSOR_RAW(device, MEMORY_SCRATCH, DTYPE_F32, SCRATCH_FLOATS);
 }
 
 typedef struct Round {
@@ -68,6 +69,32 @@ static void cut_tasks(Round *round, int64_t fitting) {
     }
 }
 
+typedef struct PackJob {
+    const Kernels *kernels;
+    const GemmLines *lines;
+    int64_t first, count, k;
+    char *out;
+    DType dtype;
+} PackJob;
+
+static void pack_task(void *context, int64_t panel, int worker) {
+    (void)worker;
+    const PackJob *job = context;
+    int64_t line = panel * GEMM_PANEL;
+    job->kernels->gemm_pack_strips(&(GemmPackStrips){.lines = job->lines,
+                                                     .first = job->first + line,
+                                                     .count = job->count - line,
+                                                     .strips = GEMM_PANEL / GEMM_STRIP,
+                                                     .k = job->k,
+                                                     .out = job->out + (size_t)(line * job->k) * dtype_size(job->dtype),
+                                                     .dtype = job->dtype});
+}
+
+void gemm_pack(Ops *ops, void *panels, DType dtype, const GemmLines *lines, int64_t first, int64_t count, int64_t k) {
+    PackJob job = {ops->kernels, lines, first, count, k, panels, dtype};
+    team_run(ops->team, steps(count, GEMM_PANEL), pack_task, &job);
+}
+
 static const void *element(const void *data, DType dtype, int64_t i) {
     return data ? (const char *)data + (size_t)i * dtype_size(dtype) : NULL;
 }
@@ -117,30 +144,41 @@ void gemm_run(Ops *ops, const Gemm *whole) {
     int64_t m_step = gemm->m, n_step = steps(gemm->n, GEMM_PANEL) * GEMM_PANEL;
     int64_t slots = gemm->chain ? 0 : slots_of(gemm, apart, k_step);
     bool in_c = !slots && !apart;
-    if (slots && m_step > PARTIAL_FLOATS / slots / n_step) { // nearly square, so that what is packed serves many
+    int64_t waiting = in_c || gemm->chain ? 0 : SCRATCH_FLOATS / 2; // floats of the scratch; the rest is for panels
+    int64_t fitting = (SCRATCH_FLOATS - waiting) / (gemm->k ? gemm->k : 1);
+    bool shares =
+        !direct && steps(gemm->m, sizes.tile_rows) >= SHARING_TILES && (fitting >= SHARED_COLUMNS || fitting >= n_step);
+    if (shares)
+        n_step = steps(n_step, steps(n_step, fitting / GEMM_PANEL * GEMM_PANEL) * GEMM_PANEL) * GEMM_PANEL;
+    else if (waiting)
+        waiting = SCRATCH_FLOATS;
+    if (slots && m_step > waiting / slots / n_step) { // nearly square, so that what is packed serves many
         n_step = steps(n_step, steps(n_step, ROUND_COLUMNS) * GEMM_PANEL) * GEMM_PANEL;
-        m_step = least(m_step, PARTIAL_FLOATS / slots / n_step);
+        m_step = least(m_step, waiting / slots / n_step);
         m_step = steps(gemm->m, steps(gemm->m, m_step));
     }
-    for (int64_t row = 0; row < gemm->m; row += m_step) {
-        for (int64_t column = 0; column < gemm->n; column += n_step) {
-            int64_t columns = least(n_step, gemm->n - column), rows = least(m_step, gemm->m - row);
+    for (int64_t column = 0; column < gemm->n; column += n_step) {
+        int64_t columns = least(n_step, gemm->n - column);
+        GemmLines packed = {(float *)ops->packs.data + waiting, DTYPE_F32, GEMM_PANELS, gemm->k};
+        if (shares) gemm_pack(ops, (void *)packed.data, DTYPE_F32, &gemm->b, column, columns, gemm->k);
+        for (int64_t row = 0; row < gemm->m; row += m_step) {
+            int64_t rows = least(m_step, gemm->m - row);
             void *c = (void *)element(gemm->c, gemm->dtype, row * gemm->n + column);
             Round round = {.kernels = ops->kernels,
                            .threads = team_size(ops->team),
                            .panels = steps(columns, panel),
                            .block = {.a = &gemm->a,
-                                     .b = &gemm->b,
+                                     .b = shares ? &packed : &gemm->b,
                                      .runs = gemm->runs,
                                      .run_count = gemm->run_count,
                                      .k_step = k_step,
                                      .row_first = row,
                                      .rows = rows,
                                      .tiles = steps(rows, sizes.tile_rows),
-                                     .first = column,
+                                     .first = shares ? 0 : column,
                                      .columns = columns,
                                      .panel = panel,
-                                     .direct = direct,
+                                     .direct = direct || shares,
                                      .goes_on = gemm->chain,
                                      .to = gemm->chain ? gemm->chain + row * gemm->n + column
                                            : in_c      ? c

@@ -68,27 +68,6 @@ static int runs_of(GemmRun runs[GEMM_MAX_RUNS], const LinearSegments *segments, 
     return count;
 }
 
-typedef struct PackJob {
-    const Kernels *kernels;
-    const GemmLines *lines;
-    int64_t count, k; // lines, and numbers of each
-    char *out;
-} PackJob;
-
-static void pack_task(void *context, int64_t panel, int worker) {
-    (void)worker;
-    const PackJob *job = context;
-    DType dtype = job->lines->dtype;
-    int64_t first = panel * GEMM_PANEL;
-    job->kernels->gemm_pack_strips(&(GemmPackStrips){.lines = job->lines,
-                                                     .first = first,
-                                                     .count = job->count - first,
-                                                     .strips = GEMM_PANEL / GEMM_STRIP,
-                                                     .k = job->k,
-                                                     .out = job->out + (size_t)(first * job->k) * dtype_size(dtype),
-                                                     .dtype = dtype});
-}
-
 void linear_open_panels(Ops *ops, LinearWeight *weight, DType dtype, MemoryTag tag) {
     weight->panels = DEVICE_TENSOR_RAW(&ops->device, tag, dtype, panels_of(weight), weight->k, GEMM_PANEL);
 }
@@ -105,8 +84,7 @@ void linear_pack_rows(Ops *ops, LinearWeight *weight, const Tensor *rows_RK, int
     if (!ops_starts(ops, 0, 2 * OPS_BYTES(rows_RK))) return;
     GemmLines lines = {rows_RK->data, dtype, GEMM_K_INNER, weight->k};
     char *out = (char *)weight->panels.data + (size_t)(first * weight->k) * dtype_size(dtype);
-    PackJob job = {ops->kernels, &lines, count, weight->k, out};
-    team_run(ops->team, (count + GEMM_PANEL - 1) / GEMM_PANEL, pack_task, &job);
+    gemm_pack(ops, out, dtype, &lines, 0, count, weight->k);
 }
 
 void linear_pack(Ops *ops, LinearWeight *weight, MemoryTag tag) {
