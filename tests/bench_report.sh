@@ -37,5 +37,6 @@ echo "$(du -m "$work"/train_data_step*.jsonl | awk '{ sum += $1 } END { print su
 sed '$d' "$work/report.html" >"$work/open.html"
 echo '<script>document.body.replaceChildren(Object.assign(document.createElement("pre"), { textContent: "there after " + Math.round(performance.now()) + " ms, " + document.getElementById("part").querySelectorAll("*").length + " elements" }));</script>' >>"$work/open.html"
 for part in overview rollouts; do
-    echo "$part: $("$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" --dump-dom "file://$work/open.html#$part" 2>/dev/null | sed -n 's/.*<pre>\(.*\)<\/pre>.*/\1/p')"
+    echo "$part: $("$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" --enable-logging=stderr --dump-dom "file://$work/open.html#$part" 2>"$work/err" | sed -n 's/.*<pre>\(.*\)<\/pre>.*/\1/p')"
+    grep CONSOLE "$work/err" || echo "$part: nothing on the console"
 done

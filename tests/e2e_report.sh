@@ -96,6 +96,9 @@ if [ -n "$browser" ]; then
     "$whet" report "$work/damaged" --output "$work/single.html" 2>/dev/null
     train three policy.precision=bfloat16 && "$whet" compare "$work/one" "$work/three" --out "$work/compared" >/dev/null &&
         cp "$work/compared/report.html" "$work/comparison.html"
+    "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" --dump-dom "file://$work/comparison.html" 2>/dev/null |
+        grep -qF 'The interval drawn decides: −60.24 to +60.24' # 4 questions without a difference decide nothing
+    check "the page tells the interval that decides" $?
     for page in all single comparison; do
         parts=8; [ $page = comparison ] && parts=9
         for width in 1400 500; do
@@ -104,6 +107,6 @@ if [ -n "$browser" ]; then
         done
     done
 else
-    skipped=$((skipped + 6))
+    skipped=$((skipped + 7))
 fi
 check_closing

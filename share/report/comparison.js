@@ -34,7 +34,7 @@ function verdictCard(one) {
             one.left_out > 0 && ", " + number(one.left_out) + " left out")),
         h("div", { class: "verdict-row" }, h("div", {}, h("div", { class: "verdict-word" }, one.verdict),
             h("div", { class: "soft" }, "held-out accuracy ", h("strong", {}, points(one.effect)), " points")), intervalPicture(one.decisive, one.effect, found.margin)),
-        h("p", { class: "card-note" }, "95 % interval over questions " + between(one.interval_questions) + (Number.isFinite(one.interval_seeds[0]) ?
+        h("p", { class: "card-note" }, "The interval drawn decides: " + between(one.decisive) + ". 95 % interval over questions " + between(one.interval_questions) + (Number.isFinite(one.interval_seeds[0]) ?
             "; with the spread from seed to seed " + between(one.interval_seeds) : "; one seed says nothing of the spread between seeds") + ". Margin " + points(found.margin).replace("+", "") + " points."),
         h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["seed", "points", "95 % interval", "gained", "lost", "McNemar p"].map((title) => h("th", { class: "num" }, title)))),
             h("tbody", {}, one.by_seed.map((seed) => h("tr", {}, h("td", { class: "num" }, String(seed.seed)), h("td", { class: "num" }, points(seed.effect)),
