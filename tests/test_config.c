@@ -1,16 +1,15 @@
 // Settings: the table, defaults, kinds and ranges, classes of keys, checks among settings, and what is printed of them.
 #include "base/file.h"
 #include "config/explain.h"
-#include "config/settings.h"
 #include "config/settings_table.h"
 #include "config/yaml.h"
+#include "support/recipes.h"
 
 #include <glob.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -19,47 +18,9 @@
 // The least that a recipe must say, all else being default.
 #define TASK "data:\n  default: {env_name: last_integer}\n  train: {dataset_name: arithmetic}\n"
 
-static Arena arena;
-static Error error;
-static char folder[] = "/tmp/whet-test-config-XXXXXX";
-
-static const char *write_recipe(const char *name, const char *text) {
-    const char *path = arena_format(&arena, "%s/%s", folder, name);
-    FILE *file = fopen(path, "w"); // file_write would wait for the disk
-    assert_non_null(file);
-    assert_int_equal(fwrite(text, 1, strlen(text), file), strlen(text));
-    assert_int_equal(fclose(file), 0);
-    return path;
-}
-
-static void expect_in(const char *text, const char *part) {
-    if (!strstr(text, part)) fail_msg("'%s' is not in: %s", part, text);
-    if (strchr(text, '\n')) fail_msg("more than one line: %s", text);
-}
-
-static Settings *load_with(const char *text, int count, char **overrides) {
-    Settings *settings = NULL;
-    if (!settings_load(&settings, &arena, write_recipe("recipe.yaml", text), count, overrides, &error))
-        fail_msg("%s", error.text);
-    return settings;
-}
-
-static Settings *load(const char *text) {
-    return load_with(text, 0, NULL);
-}
-
-static void refuse(const char *text, char *override, const char *part) {
-    Settings *settings;
-    if (settings_load(&settings, &arena, write_recipe("recipe.yaml", text), override != NULL, &override, &error))
-        fail_msg("loaded, where '%s' was expected: %s %s", part, text, override ? override : "");
-    expect_in(error.text, part);
-}
-
-// ---- settings
-
 static void test_defaults(void **state) {
     (void)state;
-    const Settings *s = load(TASK);
+    const Settings *s = recipes_load(TASK);
     assert_int_equal(s->grpo.num_prompts_per_step, 32);
     assert_int_equal(s->grpo.num_generations_per_prompt, 16);
     assert_int_equal(s->run.seed, 42);
@@ -91,7 +52,7 @@ static void test_defaults(void **state) {
                 isnan(s->loss_fn.truncated_importance_sampling_ratio_min));
     assert_true(s->loss_fn.reference_policy_kl_penalty == loss.reference_policy_kl_penalty);
     assert_true(s->loss_fn.token_level_loss && !s->loss_fn.truncated_importance_sampling_type);
-    assert_string_equal(settings_origin(s, &arena, "grpo.seed"), "built-in default");
+    assert_string_equal(settings_origin(s, &recipes.arena, "grpo.seed"), "built-in default");
 }
 
 // Defaults that name another key follow it, whoever sets it.
@@ -99,9 +60,9 @@ static void test_defaults_follow(void **state) {
     (void)state;
     char *overrides[] = {"grpo.seed=7", "policy.train_micro_batch_size=${div:16,2}"};
     const Settings *s =
-        load_with("policy: {max_total_sequence_length: 100, model_name: m, generation: {temperature: 0.7}}\n"
-                  "grpo: {normalize_rewards: false}\n" TASK,
-                  2, overrides);
+        recipes_load_with("policy: {max_total_sequence_length: 100, model_name: m, generation: {temperature: 0.7}}\n"
+                          "grpo: {normalize_rewards: false}\n" TASK,
+                          2, overrides);
     assert_int_equal(s->generation.max_new_tokens, 100);
     assert_int_equal(s->generation.max_length, 100);
     assert_int_equal(s->data.max_input_seq_length, 100);
@@ -112,23 +73,22 @@ static void test_defaults_follow(void **state) {
     assert_false(s->adv_estimator.normalize_rewards);
     assert_true(s->val_generation.temperature == 0.7);
     assert_int_equal(s->val_generation.max_new_tokens, 100);
-    assert_string_equal(settings_origin(s, &arena, "grpo.seed"), "override grpo.seed=7");
+    assert_string_equal(settings_origin(s, &recipes.arena, "grpo.seed"), "override grpo.seed=7");
     char *all[] = {"grpo.val_batch_size=null", "grpo.max_val_samples=null"};
-    assert_int_equal(load_with(TASK, 1, all)->grpo.val_batch_size, 256);
-    assert_int_equal(load_with(TASK, 2, all)->grpo.val_batch_size, 1000000000);
+    assert_int_equal(recipes_load_with(TASK, 1, all)->grpo.val_batch_size, 256);
+    assert_int_equal(recipes_load_with(TASK, 2, all)->grpo.val_batch_size, 1000000000);
     char *bare = "policy.tokenizer.chat_template=null";
-    expect_in(load_with(TASK, 1, &bare)->policy.chat_template, "{{ message.content }}");
+    recipes_said(recipes_load_with(TASK, 1, &bare)->policy.chat_template, "{{ message.content }}");
     char *over_null = "policy.optimizer={kwargs: {lr: 1e-3}}";
-    s = load_with("policy: {optimizer: null}\n" TASK, 1, &over_null);
+    s = recipes_load_with("policy: {optimizer: null}\n" TASK, 1, &over_null);
     assert_true(s->optimizer.lr == 1e-3 && s->optimizer.beta2 == 0.999 && s->optimizer.weight_decay == 0.01);
-    s = load("policy: {model_name: m}\n" TASK);
-    expect_in(settings_origin(s, &arena, "policy.model_name"), "recipe.yaml:1");
+    s = recipes_load("policy: {model_name: m}\n" TASK);
+    recipes_said(settings_origin(s, &recipes.arena, "policy.model_name"), "recipe.yaml:1");
 }
 
 static void test_demo_recipes(void **state) {
     (void)state;
-    Settings *s;
-    if (!settings_load(&s, &arena, "recipes/arithmetic.yaml", 0, NULL, &error)) fail_msg("%s", error.text);
+    const Settings *s = recipes_load_file("recipes/arithmetic.yaml", 0, NULL);
     assert_int_equal(s->grpo.num_prompts_per_step * s->grpo.num_generations_per_prompt, 64);
     assert_int_equal(s->policy.train_global_batch_size, 64);
     assert_int_equal(s->generation.max_new_tokens, 24);
@@ -140,7 +100,7 @@ static void test_demo_recipes(void **state) {
     assert_true(settings_validates(s));
     assert_string_equal(s->logger.log_dir, "results/arithmetic");
     assert_int_equal(s->note_count, 0);
-    if (!settings_load(&s, &arena, "recipes/arithmetic_smoke.yaml", 0, NULL, &error)) fail_msg("%s", error.text);
+    s = recipes_load_file("recipes/arithmetic_smoke.yaml", 0, NULL);
     assert_int_equal(s->data.train[0].arithmetic.left_min, 0);
     assert_int_equal(s->grpo.num_prompts_per_step, 8);
 }
@@ -161,39 +121,42 @@ static void test_output_dtype(void **state) {
         {"~policy.automodel_cfg.fsdp_output_dtype", DTYPE_F32},
     };
     for (size_t i = 0; i < COUNT(cases); i++)
-        assert_int_equal(load_with(TASK, 1, (char *[]){cases[i].override})->policy.dtypes.output, cases[i].dtype);
-    refuse("policy:\n  automodel_cfg:\n    fsdp_output_dtype: int8\n" TASK, NULL,
-           "recipe.yaml:3: policy.automodel_cfg.fsdp_output_dtype: 'int8' is none of float32 (fp32), bfloat16 (bf16), "
-           "float16 (fp16), param");
-    refuse(
+        assert_int_equal(recipes_load_with(TASK, 1, (char *[]){cases[i].override})->policy.dtypes.output,
+                         cases[i].dtype);
+    recipes_refuse(
+        "policy:\n  automodel_cfg:\n    fsdp_output_dtype: int8\n" TASK, NULL,
+        "recipe.yaml:3: policy.automodel_cfg.fsdp_output_dtype: 'int8' is none of float32 (fp32), bfloat16 (bf16), "
+        "float16 (fp16), param");
+    recipes_refuse(
         TASK, "policy.automodel_cfg.fsdp_output_dtype=32",
         "override policy.automodel_cfg.fsdp_output_dtype=32: policy.automodel_cfg.fsdp_output_dtype: '32' is none of");
-    refuse(TASK, "policy.automodel_cfg.fsdp_output_dtype=[bf16]", "expected a text, or null, found a list");
-    refuse(TASK, "policy.automodel_cfg.fsdp_output_dtype=''", "expected a text, or null, found ''");
-    refuse("policy: {generation: {fsdp_output_dtype: bf16}}\n" TASK, NULL,
-           "recipe.yaml:1: unknown key policy.generation.fsdp_output_dtype; did you mean "
-           "policy.automodel_cfg.fsdp_output_dtype?");
+    recipes_refuse(TASK, "policy.automodel_cfg.fsdp_output_dtype=[bf16]", "expected a text, or null, found a list");
+    recipes_refuse(TASK, "policy.automodel_cfg.fsdp_output_dtype=''", "expected a text, or null, found ''");
+    recipes_refuse("policy: {generation: {fsdp_output_dtype: bf16}}\n" TASK, NULL,
+                   "recipe.yaml:1: unknown key policy.generation.fsdp_output_dtype; did you mean "
+                   "policy.automodel_cfg.fsdp_output_dtype?");
 }
 
 static void test_alias(void **state) {
     (void)state;
-    const Settings *s = load("policy:\n  dtensor_cfg: {_v2: true, fsdp_output_dtype: bf16}\n" TASK);
+    const Settings *s = recipes_load("policy:\n  dtensor_cfg: {_v2: true, fsdp_output_dtype: bf16}\n" TASK);
     assert_int_equal(s->policy.dtypes.output, DTYPE_BF16);
-    expect_in(s->alias, "recipe.yaml:2");
-    assert_null(load(TASK)->alias);
-    refuse("policy:\n  dtensor_cfg: {}\n  automodel_cfg: {}\n" TASK, NULL,
-           "recipe.yaml:2: policy.dtensor_cfg: the older name of policy.automodel_cfg, which stands at line 3 too");
-    refuse("policy: {automodel_cfg: {_v2: true}}\n" TASK, NULL, "unknown key policy.automodel_cfg._v2");
+    recipes_said(s->alias, "recipe.yaml:2");
+    assert_null(recipes_load(TASK)->alias);
+    recipes_refuse(
+        "policy:\n  dtensor_cfg: {}\n  automodel_cfg: {}\n" TASK, NULL,
+        "recipe.yaml:2: policy.dtensor_cfg: the older name of policy.automodel_cfg, which stands at line 3 too");
+    recipes_refuse("policy: {automodel_cfg: {_v2: true}}\n" TASK, NULL, "unknown key policy.automodel_cfg._v2");
     // An old parent and a new child are one mapping.
-    write_recipe("old.yaml",
-                 "policy: {dtensor_cfg: {_v2: true, fsdp_output_dtype: float32, activation_checkpointing: true, "
-                 "sequence_parallel: true}}\n");
-    s = load("defaults: old.yaml\npolicy: {automodel_cfg: {fsdp_output_dtype: param}}\n" TASK);
+    recipes_put("old.yaml",
+                "policy: {dtensor_cfg: {_v2: true, fsdp_output_dtype: float32, activation_checkpointing: true, "
+                "sequence_parallel: true}}\n");
+    s = recipes_load("defaults: old.yaml\npolicy: {automodel_cfg: {fsdp_output_dtype: param}}\n" TASK);
     assert_int_equal(s->policy.dtypes.output, DTYPE_BF16);
     assert_int_equal(s->policy.activation_checkpointing, WALK_KEEPS_INPUTS);
-    assert_true(s->policy.sequence_parallel && !load(TASK)->policy.sequence_parallel);
+    assert_true(s->policy.sequence_parallel && !recipes_load(TASK)->policy.sequence_parallel);
     char *selective = "policy.automodel_cfg.activation_checkpointing=selective";
-    assert_int_equal(load_with(TASK, 1, &selective)->policy.activation_checkpointing, WALK_KEEPS_ATTENTION);
+    assert_int_equal(recipes_load_with(TASK, 1, &selective)->policy.activation_checkpointing, WALK_KEEPS_ATTENTION);
 }
 
 static void test_unknown_keys(void **state) {
@@ -214,9 +177,9 @@ static void test_unknown_keys(void **state) {
         {"grpo.seed: 3\n", "recipe.yaml:1: grpo.seed: a key with a dot; write it as nested mappings"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
-        refuse(cases[i].text, NULL, cases[i].message);
+        recipes_refuse(cases[i].text, NULL, cases[i].message);
     }
-    refuse(TASK, "+grpo.num_promts_per_step=3", "did you mean grpo.num_prompts_per_step?");
+    recipes_refuse(TASK, "+grpo.num_promts_per_step=3", "did you mean grpo.num_prompts_per_step?");
 }
 
 static void test_kinds_and_ranges(void **state) {
@@ -291,49 +254,50 @@ static void test_kinds_and_ranges(void **state) {
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         if (cases[i].message)
-            refuse(TASK, cases[i].override, cases[i].message);
+            recipes_refuse(TASK, cases[i].override, cases[i].message);
         else
-            load_with(TASK, 1, (char *[]){cases[i].override});
+            recipes_load_with(TASK, 1, (char *[]){cases[i].override});
     }
-    refuse("grpo: {seed: ???}\n" TASK, NULL, "recipe.yaml:1: grpo.seed: a value is mandatory");
-    refuse("policy:\n", NULL, "recipe.yaml:1: policy: expected a mapping, found null");
-    load(""); // the defaults are a recipe: the rows are looked for when a run begins
-    refuse("data: {train: {dataset_name: clevr-cogent}}\n", NULL,
-           "data.train.dataset_name: 'clevr-cogent' is not here; there are arithmetic, gsm8k, and");
-    refuse("dpo: {seed: 1}\n" TASK, NULL,
-           "recipe.yaml:1: dpo: this algorithm is not here; whet trains by grpo and by sft");
-    refuse("env: {judge: 3}\n" TASK, NULL, "env.judge: expected a mapping, found 3");
-    refuse("env: {should_use_nemo_gym: true}\n", NULL, "env.should_use_nemo_gym: true is not supported yet");
-    assert_int_equal(load("data: {validation: {dataset_name: AIME2024, repeat: 16}}\n")->data.validation[0].repeat, 16);
-    refuse("data: {validation: {dataset_name: AIME2024, repeat: 0}}\n", NULL, "expected an integer from 1");
+    recipes_refuse("grpo: {seed: ???}\n" TASK, NULL, "recipe.yaml:1: grpo.seed: a value is mandatory");
+    recipes_refuse("policy:\n", NULL, "recipe.yaml:1: policy: expected a mapping, found null");
+    recipes_load(""); // the defaults are a recipe: the rows are looked for when a run begins
+    recipes_refuse("data: {train: {dataset_name: clevr-cogent}}\n", NULL,
+                   "data.train.dataset_name: 'clevr-cogent' is not here; there are arithmetic, gsm8k, and");
+    recipes_refuse("dpo: {seed: 1}\n" TASK, NULL,
+                   "recipe.yaml:1: dpo: this algorithm is not here; whet trains by grpo and by sft");
+    recipes_refuse("env: {judge: 3}\n" TASK, NULL, "env.judge: expected a mapping, found 3");
+    recipes_refuse("env: {should_use_nemo_gym: true}\n", NULL, "env.should_use_nemo_gym: true is not supported yet");
+    assert_int_equal(
+        recipes_load("data: {validation: {dataset_name: AIME2024, repeat: 16}}\n")->data.validation[0].repeat, 16);
+    recipes_refuse("data: {validation: {dataset_name: AIME2024, repeat: 0}}\n", NULL, "expected an integer from 1");
 }
 
 static void test_schedules(void **state) {
     (void)state;
     char *cosine = "policy.scheduler={name:torch.optim.lr_scheduler.CosineAnnealingLR,kwargs:{T_max:10,eta_min:1e-7}}";
-    const Settings *s = load_with(TASK, 1, &cosine);
+    const Settings *s = recipes_load_with(TASK, 1, &cosine);
     assert_int_equal(s->scheduler.part_count, 1);
     assert_int_equal(s->scheduler.parts[0].kind, SCHEDULE_COSINE);
     assert_true(s->scheduler.parts[0].total_iters == 10 && s->scheduler.parts[0].eta_min == 1e-7);
     char *constant = "policy.scheduler=null";
-    assert_int_equal(load_with(TASK, 1, &constant)->scheduler.part_count, 0);
+    assert_int_equal(recipes_load_with(TASK, 1, &constant)->scheduler.part_count, 0);
     char *torch_defaults = "policy.scheduler=[{name:torch.optim.lr_scheduler.LinearLR}]";
-    s = load_with(TASK, 1, &torch_defaults);
+    s = recipes_load_with(TASK, 1, &torch_defaults);
     assert_true(s->scheduler.parts[0].start_factor == 1.0 / 3 && s->scheduler.parts[0].total_iters == 5);
     char *element = "policy.scheduler.0.kwargs.total_iters=7";
-    assert_true(load_with(TASK, 1, &element)->scheduler.parts[0].total_iters == 7);
+    assert_true(recipes_load_with(TASK, 1, &element)->scheduler.parts[0].total_iters == 7);
 }
 
 static void test_classes(void **state) {
     (void)state;
     const Settings *s =
-        load("policy:\n  generation:\n    vllm_cfg: {enforce_eager: true}\n    vllm_kwargs: {a: {b: 1}}\n"
-             "  megatron_cfg: {enabled: false, anything: [1]}\nlogger: {wandb_enabled: true}\n" TASK);
+        recipes_load("policy:\n  generation:\n    vllm_cfg: {enforce_eager: true}\n    vllm_kwargs: {a: {b: 1}}\n"
+                     "  megatron_cfg: {enabled: false, anything: [1]}\nlogger: {wandb_enabled: true}\n" TASK);
     assert_int_equal(s->note_count, 4);
     assert_string_equal(s->notes[0].key, "policy.generation.vllm_cfg.enforce_eager");
     assert_string_equal(s->notes[0].value, "true");
-    expect_in(s->notes[0].origin, "recipe.yaml:3");
-    expect_in(s->notes[0].reason, "vLLM");
+    recipes_said(s->notes[0].origin, "recipe.yaml:3");
+    recipes_said(s->notes[0].reason, "vLLM");
     assert_string_equal(s->notes[1].key, "policy.generation.vllm_kwargs");
     assert_string_equal(s->notes[2].key, "policy.megatron_cfg");
     static const struct {
@@ -363,9 +327,9 @@ static void test_classes(void **state) {
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         if (cases[i].message)
-            refuse(TASK, cases[i].override, cases[i].message);
+            recipes_refuse(TASK, cases[i].override, cases[i].message);
         else
-            load_with(TASK, 1, (char *[]){cases[i].override});
+            recipes_load_with(TASK, 1, (char *[]){cases[i].override});
     }
 }
 
@@ -374,12 +338,12 @@ static void test_all_refusals(void **state) {
     (void)state;
     static const char text[] =
         "grpo:\n  seed: x\n  async_grpo: {enabled: true}\npolicy:\n  draft: {enabled: true}\n" TASK;
-    refuse(text, NULL,
-           "recipe.yaml:2: grpo.seed: expected an integer from 0 to 9e+18, found 'x'; not accepted either: "
-           "grpo.async_grpo.enabled, policy.draft.enabled");
+    recipes_refuse(text, NULL,
+                   "recipe.yaml:2: grpo.seed: expected an integer from 0 to 9e+18, found 'x'; not accepted either: "
+                   "grpo.async_grpo.enabled, policy.draft.enabled");
     // A message that cannot go on is not lost behind them, nor they behind it.
-    refuse("grpo: {async_grpo: {enabled: true}}\npolicy: {optimizer: null}\n" TASK, NULL,
-           "only false is (Sample and train at the same time)");
+    recipes_refuse("grpo: {async_grpo: {enabled: true}}\npolicy: {optimizer: null}\n" TASK, NULL,
+                   "only false is (Sample and train at the same time)");
 }
 
 static void test_cross_checks(void **state) {
@@ -400,17 +364,17 @@ static void test_cross_checks(void **state) {
          "recipe.yaml:1: grpo.advantage_clip_low: 1: expected a number up to"},
     };
     for (size_t i = 0; i < COUNT(cases); i++)
-        refuse(arena_format(&arena, "%s%s", cases[i].text, TASK), NULL, cases[i].message);
-    refuse(TASK, "data.train.split_validation_size=810", "leaves no training question of the 810 there are");
-    refuse(TASK, "data.train.split_validation_size=1.5", "neither a share below 1 nor a whole number");
-    refuse(TASK, "data.train.split_validation_size=0", "leaves no question for validation");
+        recipes_refuse(arena_format(&recipes.arena, "%s%s", cases[i].text, TASK), NULL, cases[i].message);
+    recipes_refuse(TASK, "data.train.split_validation_size=810", "leaves no training question of the 810 there are");
+    recipes_refuse(TASK, "data.train.split_validation_size=1.5", "neither a share below 1 nor a whole number");
+    recipes_refuse(TASK, "data.train.split_validation_size=0", "leaves no question for validation");
     char *without[] = {"data.train.split_validation_size=0", "grpo.val_period=0"};
-    assert_true(load_with(TASK, 2, without)->data.train[0].split_validation_size == 0);
+    assert_true(recipes_load_with(TASK, 2, without)->data.train[0].split_validation_size == 0);
     char *counted[] = {"data.train.split_validation_size=${div:128,2}"};
-    assert_true(load_with(TASK, 1, counted)->data.train[0].split_validation_size == 64);
+    assert_true(recipes_load_with(TASK, 1, counted)->data.train[0].split_validation_size == 64);
     char *skipped[] = {"++grpo.skip_reference_policy_logprobs_calculation=true",
                        "loss_fn.reference_policy_kl_penalty=0"};
-    assert_true(load_with(TASK, 2, skipped)->grpo.skip_reference_policy_logprobs_calculation);
+    assert_true(recipes_load_with(TASK, 2, skipped)->grpo.skip_reference_policy_logprobs_calculation);
 }
 
 // ---- the table and what is printed
@@ -434,13 +398,13 @@ static void test_recipes_load_again(void **state) {
     assert_int_equal(glob("recipes/*.yaml", 0, NULL, &found), 0);
     assert_true(found.gl_pathc >= 2);
     for (size_t i = 0; i < found.gl_pathc; i++) {
-        Settings *first, *second;
+        Settings *second;
         if (!strcmp(found.gl_pathv[i], "recipes/grpo_base.yaml")) continue; // names no data
-        if (!settings_load(&first, &arena, found.gl_pathv[i], 0, NULL, &error)) fail_msg("%s", error.text);
+        const Settings *first = recipes_load_file(found.gl_pathv[i], 0, NULL);
         StrBuf one = {0}, two = {0};
         explain_yaml(&one, first);
-        if (!settings_load(&second, &arena, write_recipe("plain.yaml", one.text), 0, NULL, &error))
-            fail_msg("%s, plain: %s", found.gl_pathv[i], error.text);
+        if (!settings_load(&second, &recipes.arena, recipes_put("plain.yaml", one.text), 0, NULL, &recipes.error))
+            fail_msg("%s, plain: %s", found.gl_pathv[i], recipes.error.text);
         explain_yaml(&two, second);
         assert_string_equal(one.text, two.text);
         strbuf_clear(&one);
@@ -456,11 +420,11 @@ static void test_plain_yaml_loads_again(void **state) {
     char *overrides[] = {"policy.model_name=\"a: \\\"b\\\" \\${c} 100%\"", "policy.generation.stop_token_ids=[1,2]",
                          "policy.generation.stop_strings=[\"</a>\",\"\n- x\"]",
                          "+policy.generation.vllm_kwargs.yes={on:'off',n:'1'}", "policy.optimizer.kwargs.lr=1e-5"};
-    const Settings *first = load_with(
+    const Settings *first = recipes_load_with(
         "grpo: {max_num_steps: 3}\npolicy: {dtensor_cfg: {_v2: true}, megatron_cfg: {'${k}': 1}}\n" TASK, 5, overrides);
     StrBuf one = {0}, two = {0};
     explain_yaml(&one, first);
-    const Settings *second = load(one.text);
+    const Settings *second = recipes_load(one.text);
     explain_yaml(&two, second);
     assert_string_equal(one.text, two.text);
     assert_string_equal(second->policy.model_name, first->policy.model_name);
@@ -484,8 +448,8 @@ static void test_changes(void **state) {
     (void)state;
     StrBuf text = {0};
     char *overrides[] = {"grpo.seed=7", "cluster.num_nodes=4", "policy.optimizer.kwargs.betas=[0.8,0.9]"};
-    const Settings *before = load(TASK), *after = load_with(TASK, 3, overrides);
-    assert_false(explain_changes(&text, "\n", before, load_with(TASK, 1, overrides + 1)));
+    const Settings *before = recipes_load(TASK), *after = recipes_load_with(TASK, 3, overrides);
+    assert_false(explain_changes(&text, "\n", before, recipes_load_with(TASK, 1, overrides + 1)));
     assert_true(explain_changes(&text, "\n", before, after));
     assert_non_null(strstr(text.text, "grpo.seed: 42 → 7\n"));
     assert_non_null(strstr(text.text, "policy.optimizer.kwargs.betas: [0.9, 0.999] → [0.8, 0.9]"));
@@ -496,7 +460,7 @@ static void test_annotated_yaml(void **state) {
     (void)state;
     char *overrides[] = {"policy.max_total_sequence_length=64", "policy.generation.vllm_cfg.enforce_eager=true"};
     StrBuf text = {0};
-    explain_settings(&text, load_with(TASK, 2, overrides));
+    explain_settings(&text, recipes_load_with(TASK, 2, overrides));
     assert_non_null(
         strstr(text.text, "# override policy.max_total_sequence_length=64; Tokens of prompt and answer at most."));
     assert_non_null(strstr(text.text, "max_new_tokens: 64 "));
@@ -505,7 +469,8 @@ static void test_annotated_yaml(void **state) {
     assert_non_null(strstr(text.text, "; no effect: an internal of vLLM"));
     assert_non_null(strstr(text.text, "; only 1 is supported yet: Ranks that share each sequence."));
     Value *root;
-    if (!yaml_parse(&root, &arena, text.text, text.length, "r.yaml", &error)) fail_msg("%s", error.text);
+    if (!yaml_parse(&root, &recipes.arena, text.text, text.length, "r.yaml", &recipes.error))
+        fail_msg("%s", recipes.error.text);
     strbuf_close(&text);
 }
 
@@ -514,22 +479,13 @@ static void test_manual_is_current(void **state) {
     (void)state;
     StrBuf manual = {0};
     explain_manual(&manual);
-    if (getenv("WHET_WRITE_DOCS")) assert_true(file_write("docs/config.md", manual.text, manual.length, &error));
+    if (getenv("WHET_WRITE_DOCS"))
+        assert_true(file_write("docs/config.md", manual.text, manual.length, &recipes.error));
     char *written;
-    if (!file_read(&written, NULL, &arena, "docs/config.md", &error)) fail_msg("%s", error.text);
+    if (!file_read(&written, NULL, &recipes.arena, "docs/config.md", &recipes.error))
+        fail_msg("%s", recipes.error.text);
     if (strcmp(written, manual.text)) fail_msg("docs/config.md is not what the table says; write it anew");
     strbuf_close(&manual);
-}
-
-static int set_up(void **state) {
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    arena_close(&arena);
-    return file_remove_tree(folder, &error) ? 0 : -1;
 }
 
 int main(void) {
@@ -552,5 +508,5 @@ int main(void) {
         cmocka_unit_test(test_annotated_yaml),
         cmocka_unit_test(test_manual_is_current),
     };
-    return cmocka_run_group_tests_name("config", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("config", tests, recipes_open, recipes_close);
 }

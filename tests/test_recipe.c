@@ -6,34 +6,16 @@
 #include "config/override.h"
 #include "config/recipe.h"
 #include "config/yaml.h"
+#include "support/recipes.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
-
-static Arena arena;
-static Error error;
-static char folder[] = "/tmp/whet-test-recipe-XXXXXX";
-
-static const char *write_recipe(const char *name, const char *text) {
-    const char *path = arena_format(&arena, "%s/%s", folder, name);
-    FILE *file = fopen(path, "w"); // file_write would wait for the disk
-    assert_non_null(file);
-    assert_int_equal(fwrite(text, 1, strlen(text), file), strlen(text));
-    assert_int_equal(fclose(file), 0);
-    return path;
-}
-
-static void expect_in(const char *text, const char *part) {
-    if (!strstr(text, part)) fail_msg("'%s' is not in: %s", part, text);
-    if (strchr(text, '\n')) fail_msg("more than one line: %s", text);
-}
 
 // ---- values and YAML
 
@@ -80,13 +62,13 @@ static void test_plain_scalars(void **state) {
         {"True story", VALUE_TEXT, 0},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
-        const Value *value = value_plain(&arena, cases[i].text, (Origin){0});
+        const Value *value = value_plain(&recipes.arena, cases[i].text, (Origin){0});
         if (value->kind != cases[i].kind) fail_msg("'%s' is of kind %d", cases[i].text, (int)value->kind);
         double number = value->kind == VALUE_BOOL ? value->boolean : value->real;
         if (number != cases[i].number) fail_msg("'%s' is %g", cases[i].text, number);
     }
-    assert_string_equal(value_real(&arena, 128, (Origin){0})->text, "128.0");
-    assert_string_equal(value_real(&arena, 0.1, (Origin){0})->text, "0.1");
+    assert_string_equal(value_real(&recipes.arena, 128, (Origin){0})->text, "128.0");
+    assert_string_equal(value_real(&recipes.arena, 0.1, (Origin){0})->text, "0.1");
 }
 
 static void test_yaml_places(void **state) {
@@ -94,7 +76,7 @@ static void test_yaml_places(void **state) {
     static const char text[] =
         "# comment\na:\n  b: &x {c: 1, d: 'two'}\n\n  e: [1, 2]\nf: *x\ng:\n  <<: *x\n  c: 3\nh:\n";
     Value *root;
-    assert_true(yaml_parse(&root, &arena, text, sizeof text - 1, "r.yaml", &error));
+    assert_true(yaml_parse(&root, &recipes.arena, text, sizeof text - 1, "r.yaml", &recipes.error));
     assert_int_equal(value_find(root, "a.b.c")->origin.line, 3);
     assert_int_equal(value_find(root, "a.e")->origin.line, 5);
     assert_int_equal(value_find(root, "a.e[1]")->integer, 2);
@@ -107,13 +89,13 @@ static void test_yaml_places(void **state) {
     assert_null(value_find(root, "a.e.2"));
     assert_null(value_find(root, "a..b"));
     assert_null(value_find(root, "a.e[1"));
-    assert_string_equal(value_path(&arena, value_find(root, "a.e[1]")), "a.e.1");
+    assert_string_equal(value_path(&recipes.arena, value_find(root, "a.e[1]")), "a.e.1");
     static const char brackets[] = "a:\n  b: [\n    x,\n    y\n  ]\n  c: {\n  d: 1\n}\n"; // as PyYAML reads them
-    assert_true(yaml_parse(&root, &arena, brackets, sizeof brackets - 1, "r.yaml", &error));
+    assert_true(yaml_parse(&root, &recipes.arena, brackets, sizeof brackets - 1, "r.yaml", &recipes.error));
     assert_int_equal(value_count(value_find(root, "a.b")), 2);
     assert_int_equal(value_find(root, "a.c.d")->origin.line, 7);
-    assert_true(yaml_parse(&root, &arena, "", 0, "r.yaml", &error) && !root->first);
-    assert_true(yaml_parse(&root, &arena, "# none\n", 7, "r.yaml", &error) && !root->first);
+    assert_true(yaml_parse(&root, &recipes.arena, "", 0, "r.yaml", &recipes.error) && !root->first);
+    assert_true(yaml_parse(&root, &recipes.arena, "# none\n", 7, "r.yaml", &recipes.error) && !root->first);
 }
 
 static void test_yaml_refusals(void **state) {
@@ -141,18 +123,18 @@ static void test_yaml_refusals(void **state) {
     };
     Value *root;
     for (size_t i = 0; i < COUNT(cases); i++) {
-        if (yaml_parse(&root, &arena, cases[i].text, strlen(cases[i].text), "r.yaml", &error))
+        if (yaml_parse(&root, &recipes.arena, cases[i].text, strlen(cases[i].text), "r.yaml", &recipes.error))
             fail_msg("accepted: %s", cases[i].text);
-        expect_in(error.text, cases[i].message);
+        recipes_said(recipes.error.text, cases[i].message);
     }
-    assert_false(yaml_parse(&root, &arena, "a\0b: 1", 6, "r.yaml", &error));
-    expect_in(error.text, "byte 0x00");
+    assert_false(yaml_parse(&root, &recipes.arena, "a\0b: 1", 6, "r.yaml", &recipes.error));
+    recipes_said(recipes.error.text, "byte 0x00");
 }
 
 static void expect_refused_yaml(StrBuf *text, const char *message) {
     Value *root;
-    assert_false(yaml_parse(&root, &arena, text->text, text->length, "r.yaml", &error));
-    expect_in(error.text, message);
+    assert_false(yaml_parse(&root, &recipes.arena, text->text, text->length, "r.yaml", &recipes.error));
+    recipes_said(recipes.error.text, message);
     strbuf_clear(text);
 }
 
@@ -206,12 +188,12 @@ static void test_yaml_mutations(void **state) {
             strbuf_puts(&text, tail);
         }
         Value *root;
-        error.text[0] = 0;
-        if (yaml_parse(&root, &scratch, text.text, text.length, "r.yaml", &error)) {
+        recipes.error.text[0] = 0;
+        if (yaml_parse(&root, &scratch, text.text, text.length, "r.yaml", &recipes.error)) {
             assert_int_equal(root->kind, VALUE_MAP);
-            if (!interpolate_resolve(root, &scratch, &error)) expect_in(error.text, "r.yaml:");
+            if (!interpolate_resolve(root, &scratch, &recipes.error)) recipes_said(recipes.error.text, "r.yaml:");
         } else {
-            expect_in(error.text, "r.yaml:");
+            recipes_said(recipes.error.text, "r.yaml:");
         }
         arena_reset(&scratch);
     }
@@ -223,15 +205,15 @@ static void test_yaml_mutations(void **state) {
 
 static void test_inheritance(void **state) {
     (void)state;
-    assert_true(file_make_folders(arena_format(&arena, "%s/sub", folder), &error));
-    write_recipe("sub/grand.yaml", "a: {x: 1, y: 1, z: 1}\nlist: [1, 2, 3]\nkept: 1\nq: ???\n");
-    write_recipe("sub/one.yaml", "defaults: grand.yaml\na: {y: 2, z: 2}\nmap: {old: 1}\ndeep: {m: {p: 1}}\n");
-    write_recipe("two.yaml", "a: {z: 3}\nn: 3\n");
+    assert_true(file_make_folders(recipes_path("sub"), &recipes.error));
+    recipes_put("sub/grand.yaml", "a: {x: 1, y: 1, z: 1}\nlist: [1, 2, 3]\nkept: 1\nq: ???\n");
+    recipes_put("sub/one.yaml", "defaults: grand.yaml\na: {y: 2, z: 2}\nmap: {old: 1}\ndeep: {m: {p: 1}}\n");
+    recipes_put("two.yaml", "a: {z: 3}\nn: 3\n");
     Recipe recipe;
     const char *path =
-        write_recipe("child.yaml", "defaults: [sub/one.yaml, two.yaml]\nlist: [9]\nmap: {_override_: true, new: 1}\n"
-                                   "deep: {m: {_override_: true}}\nn: ???\nfresh: {_override_: true, k: 1}\n");
-    assert_true(recipe_load(&recipe, &arena, path, &error));
+        recipes_put("child.yaml", "defaults: [sub/one.yaml, two.yaml]\nlist: [9]\nmap: {_override_: true, new: 1}\n"
+                                  "deep: {m: {_override_: true}}\nn: ???\nfresh: {_override_: true, k: 1}\n");
+    assert_true(recipe_load(&recipe, &recipes.arena, path, &recipes.error));
     assert_int_equal(value_find(recipe.root, "a.x")->integer, 1);
     assert_int_equal(value_find(recipe.root, "a.y")->integer, 2);
     assert_int_equal(value_find(recipe.root, "a.z")->integer, 3);
@@ -245,42 +227,46 @@ static void test_inheritance(void **state) {
     assert_null(value_find(recipe.root, "deep.m")->first);
     assert_int_equal(value_count(value_find(recipe.root, "fresh")), 1);
     assert_null(value_find(recipe.root, "defaults"));
-    expect_in(value_origin(&arena, value_find(recipe.root, "a.x")->origin), "sub/grand.yaml:1");
+    recipes_said(value_origin(&recipes.arena, value_find(recipe.root, "a.x")->origin), "sub/grand.yaml:1");
 }
 
 static void test_inheritance_refusals(void **state) {
     (void)state;
     Recipe recipe;
-    assert_false(recipe_load(&recipe, &arena, write_recipe("self.yaml", "defaults: self.yaml\n"), &error));
-    expect_in(error.text, "self.yaml: defaults: the file inherits itself");
-    write_recipe("ping.yaml", "defaults: pong.yaml\n");
-    assert_false(recipe_load(&recipe, &arena, write_recipe("pong.yaml", "defaults: [ping.yaml]\n"), &error));
-    expect_in(error.text, "inherits itself");
-    assert_false(recipe_load(&recipe, &arena, write_recipe("lost.yaml", "a: 1\ndefaults: nowhere.yaml\n"), &error));
-    expect_in(error.text, "lost.yaml:2: defaults: ");
-    expect_in(error.text, "nowhere.yaml: cannot open");
-    assert_false(recipe_load(&recipe, &arena, write_recipe("odd.yaml", "defaults: {a: 1}\n"), &error));
-    expect_in(error.text, "odd.yaml:1: defaults: expected the name of a file, found a mapping");
-    assert_false(recipe_load(&recipe, &arena, folder, &error));
-    expect_in(error.text, "not a regular file");
+    assert_false(
+        recipe_load(&recipe, &recipes.arena, recipes_put("self.yaml", "defaults: self.yaml\n"), &recipes.error));
+    recipes_said(recipes.error.text, "self.yaml: defaults: the file inherits itself");
+    recipes_put("ping.yaml", "defaults: pong.yaml\n");
+    assert_false(
+        recipe_load(&recipe, &recipes.arena, recipes_put("pong.yaml", "defaults: [ping.yaml]\n"), &recipes.error));
+    recipes_said(recipes.error.text, "inherits itself");
+    assert_false(recipe_load(&recipe, &recipes.arena, recipes_put("lost.yaml", "a: 1\ndefaults: nowhere.yaml\n"),
+                             &recipes.error));
+    recipes_said(recipes.error.text, "lost.yaml:2: defaults: ");
+    recipes_said(recipes.error.text, "nowhere.yaml: cannot open");
+    assert_false(recipe_load(&recipe, &recipes.arena, recipes_put("odd.yaml", "defaults: {a: 1}\n"), &recipes.error));
+    recipes_said(recipes.error.text, "odd.yaml:1: defaults: expected the name of a file, found a mapping");
+    assert_false(recipe_load(&recipe, &recipes.arena, recipes.folder, &recipes.error));
+    recipes_said(recipes.error.text, "not a regular file");
     for (int i = 0; i < 7; i++)
-        write_recipe(arena_format(&arena, "fan%d.yaml", i),
-                     arena_format(&arena, "defaults: [fan%d.yaml, fan%d.yaml]\n", i + 1, i + 1));
-    write_recipe("fan7.yaml", "a: 1\n");
-    assert_false(recipe_load(&recipe, &arena, arena_format(&arena, "%s/fan0.yaml", folder), &error));
-    expect_in(error.text, "more than 16 generations or 64 files");
+        recipes_put(arena_format(&recipes.arena, "fan%d.yaml", i),
+                    arena_format(&recipes.arena, "defaults: [fan%d.yaml, fan%d.yaml]\n", i + 1, i + 1));
+    recipes_put("fan7.yaml", "a: 1\n");
+    assert_false(recipe_load(&recipe, &recipes.arena, recipes_path("fan0.yaml"), &recipes.error));
+    recipes_said(recipes.error.text, "more than 16 generations or 64 files");
 }
 
 // ---- interpolation
 
 static const char *resolved(const char *text, const char *key) {
     Value *root;
-    if (!yaml_parse(&root, &arena, text, strlen(text), "r.yaml", &error) || !interpolate_resolve(root, &arena, &error))
-        return error.text;
+    if (!yaml_parse(&root, &recipes.arena, text, strlen(text), "r.yaml", &recipes.error) ||
+        !interpolate_resolve(root, &recipes.arena, &recipes.error))
+        return recipes.error.text;
     const Value *value = value_find(root, key);
     assert_non_null(value);
     static const char *const kinds[] = {"null", "bool", "integer", "real", "text", "list", "map"};
-    return arena_format(&arena, "%s %s", kinds[value->kind], value->text ? value->text : "");
+    return arena_format(&recipes.arena, "%s %s", kinds[value->kind], value->text ? value->text : "");
 }
 
 static void test_interpolation(void **state) {
@@ -336,7 +322,7 @@ static void test_interpolation(void **state) {
         {"a: [1]\nx: v${a}\n", "a list cannot stand inside a text"},
         {"x: '${mul:\"2,3}'\n", "a quote is not closed"},
     };
-    for (size_t i = 0; i < COUNT(cases); i++) expect_in(resolved(cases[i].text, "x"), cases[i].expected);
+    for (size_t i = 0; i < COUNT(cases); i++) recipes_said(resolved(cases[i].text, "x"), cases[i].expected);
     assert_string_equal(resolved("g: {t: 1, v: '${.t}', w: {u: '${..t}'}}\n", "g.v"), "integer 1");
     assert_string_equal(resolved("g: {t: 1, v: '${.t}', w: {u: '${..t}'}}\n", "g.w.u"), "integer 1");
     assert_string_equal(resolved("a: {b: {c: 1}}\nx: ${a.b}\n", "x.c"), "integer 1");
@@ -348,19 +334,19 @@ static void test_interpolation_bombs(void **state) {
     StrBuf text = {0};
     strbuf_puts(&text, "a0: xxxxxxxxxxxxxxxx\n");
     for (int i = 1; i < 40; i++) strbuf_format(&text, "a%d: ${a%d}${a%d}\n", i, i - 1, i - 1);
-    expect_in(resolved(text.text, "a39"), "more than 64 KiB");
+    recipes_said(resolved(text.text, "a39"), "more than 64 KiB");
     strbuf_clear(&text);
     strbuf_puts(&text, "a0: {b: 1, c: 1}\n");
     for (int i = 1; i < 30; i++) strbuf_format(&text, "a%d: {b: '${a%d}', c: '${a%d}'}\n", i, i - 1, i - 1);
-    expect_in(resolved(text.text, "a1"), "expand to more than 100000 values");
+    recipes_said(resolved(text.text, "a1"), "expand to more than 100000 values");
     strbuf_clear(&text);
     for (int i = 0; i < 900; i++) strbuf_format(&text, "a%d: ${a%d}\n", i, i + 1);
     strbuf_puts(&text, "a900: 1\n");
-    expect_in(resolved(text.text, "a0"), "a chain of more than 64 interpolations");
+    recipes_said(resolved(text.text, "a0"), "a chain of more than 64 interpolations");
     strbuf_clear(&text);
     strbuf_puts(&text, "x: ");
     for (int i = 0; i < 10000; i++) strbuf_puts(&text, "${");
-    expect_in(resolved(text.text, "x"), "more than 16 interpolations in each other");
+    recipes_said(resolved(text.text, "x"), "more than 16 interpolations in each other");
     strbuf_close(&text);
 }
 
@@ -371,11 +357,11 @@ static const char *overridden(const char *override, const char *key) {
     static const char text[] = "grpo: {seed: 1, extra: {k: 1}}\npolicy: {dtensor_cfg: {cpu_offload: false}, scheduler: "
                                "[{name: x}, {name: y}]}\n";
     Recipe recipe;
-    assert_true(recipe_load(&recipe, &arena, write_recipe("over.yaml", text), &error));
-    if (!override_apply(recipe.root, &arena, override, &error)) return error.text;
+    assert_true(recipe_load(&recipe, &recipes.arena, recipes_put("over.yaml", text), &recipes.error));
+    if (!override_apply(recipe.root, &recipes.arena, override, &recipes.error)) return recipes.error.text;
     const Value *value = value_find(recipe.root, key);
     static const char *const kinds[] = {"null", "bool", "integer", "real", "text", "list", "map"};
-    return value ? arena_format(&arena, "%s %s", kinds[value->kind], value->text ? value->text : "") : "absent";
+    return value ? arena_format(&recipes.arena, "%s %s", kinds[value->kind], value->text ? value->text : "") : "absent";
 }
 
 static void test_overrides(void **state) {
@@ -447,17 +433,6 @@ static void test_overrides(void **state) {
     strbuf_close(&deep);
 }
 
-static int set_up(void **state) {
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    arena_close(&arena);
-    return file_remove_tree(folder, &error) ? 0 : -1;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain_scalars),        cmocka_unit_test(test_yaml_places),
@@ -466,5 +441,5 @@ int main(void) {
         cmocka_unit_test(test_inheritance_refusals), cmocka_unit_test(test_interpolation),
         cmocka_unit_test(test_interpolation_bombs),  cmocka_unit_test(test_overrides),
     };
-    return cmocka_run_group_tests_name("recipe", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("recipe", tests, recipes_open, recipes_close);
 }

@@ -2,43 +2,18 @@
 #include "base/file.h"
 #include "config/explain.h"
 #include "config/settings_data.h"
+#include "support/recipes.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-static Arena arena;
-static Error error;
-static char folder[64];
-
-static const char *path(const char *name) {
-    return arena_format(&arena, "%s/%s", folder, name);
-}
-
-static void put(const char *name, const char *text) {
-    if (!file_write(path(name), text, strlen(text), &error)) fail_msg("%s", error.text);
-}
-
-static Settings *load(const char *text, char *override) {
-    Settings *settings = NULL;
-    put("recipe.yaml", text);
-    return settings_load(&settings, &arena, path("recipe.yaml"), override ? 1 : 0, &override, &error) ? settings : NULL;
-}
-
 static const DataOptions *data_of(const char *text, char *override) {
-    Settings *settings = load(text, override);
-    if (!settings) fail_msg("%s", error.text);
-    return &settings->data;
-}
-
-static void refuse(const char *text, char *override, const char *message) {
-    if (load(text, override)) fail_msg("not refused: %s", message);
-    if (!strstr(error.text, message)) fail_msg("'%s' does not say '%s'", error.text, message);
+    return &recipes_load_with(text, override != NULL, &override)->data;
 }
 
 static const char list[] = "data:\n"
@@ -53,8 +28,7 @@ static const char list[] = "data:\n"
 
 static void test_lists(void **state) {
     (void)state;
-    const Settings *s = load(list, NULL);
-    if (!s) fail_msg("%s", error.text);
+    const Settings *s = recipes_load(list);
     const DataOptions *data = &s->data;
     assert_int_equal(data->train_count, 2);
     assert_int_equal(data->validation_count, 1);
@@ -86,13 +60,11 @@ static void test_lists(void **state) {
     // What is written beside a checkpoint reads back as the same.
     StrBuf text = {0}, changes = {0};
     explain_yaml(&text, s);
-    put("again.yaml", text.text);
-    Settings *again;
-    if (!settings_load(&again, &arena, path("again.yaml"), 0, NULL, &error)) fail_msg("%s", error.text);
+    const Settings *again = recipes_load(text.text);
     if (explain_changes(&changes, ", ", s, again)) fail_msg("%s", changes.text);
     assert_string_equal(again->data.train[1].prompt_file, "p.txt");
-    Settings *other = load(list, "data.train.1.input_key=question");
-    assert_non_null(other);
+    char *question = "data.train.1.input_key=question";
+    const Settings *other = recipes_load_with(list, 1, &question);
     assert_true(explain_changes(&changes, ", ", s, other));
     assert_non_null(strstr(changes.text, "data.train: ["));
     strbuf_close(&text);
@@ -119,14 +91,14 @@ static void test_one_mapping(void **state) {
 
 static void test_prompts_lie_beside_the_recipe_that_names_them(void **state) {
     (void)state;
-    if (!file_make_folders(path("base/prompts"), &error)) fail_msg("%s", error.text);
-    put("base/prompts/p.txt", "{}");
-    put("base/base.yaml", "data: {train: {dataset_name: arithmetic}, default: {prompt_file: prompts/p.txt}}\n");
+    if (!file_make_folders(recipes_path("base/prompts"), &recipes.error)) fail_msg("%s", recipes.error.text);
+    recipes_put("base/prompts/p.txt", "{}");
+    recipes_put("base/base.yaml", "data: {train: {dataset_name: arithmetic}, default: {prompt_file: prompts/p.txt}}\n");
     const DataOptions *data = data_of("defaults: base/base.yaml\n", NULL);
-    assert_string_equal(data->train[0].prompt_file, path("base/prompts/p.txt"));
-    put("q.txt", "{}");
+    assert_string_equal(data->train[0].prompt_file, recipes_path("base/prompts/p.txt"));
+    recipes_put("q.txt", "{}");
     data = data_of("defaults: base/base.yaml\n", "data.train.prompt_file=q.txt");
-    assert_string_equal(data->train[0].prompt_file, path("q.txt"));
+    assert_string_equal(data->train[0].prompt_file, recipes_path("q.txt"));
     data = data_of("defaults: base/base.yaml\n", "data.train.prompt_file=none.txt");
     assert_string_equal(data->train[0].prompt_file, "none.txt");
 }
@@ -135,27 +107,32 @@ static void test_prompts_lie_beside_the_recipe_that_names_them(void **state) {
 
 static void test_refusals(void **state) {
     (void)state;
-    refuse("data: {train: [{dataset_name: arithmetic, lft: [1, 2]}]}\n", NULL,
-           "recipe.yaml:1: unknown key data.train.0.lft; did you mean data.train.0.left?");
-    refuse("data: {train: [{dataset_name: arithmetic}, 5]}\n", NULL, "data.train.1: expected a mapping, found 5");
-    refuse("data: {train: [{dataset_name: arithmetic, left: 5}]}\n", NULL, "left: expected a list of two integers");
-    refuse("data: {train: []}\n", NULL, "recipe.yaml:1: data.train: an empty list; expected a data set");
-    refuse("data: {train: null}\n", NULL, "data.train: expected a mapping or a list of mappings, found null");
-    refuse("data: {train: [{dataset_name: x.jsonl, env_name: jdge}]}\n", NULL,
-           "recipe.yaml:1: data.train.0.env_name: \"jdge\" is no reward");
-    refuse(ONE, "++data.validation.datset_name=gsm8k", "unknown key data.validation.datset_name");
-    refuse(ONE, "++data.default.inputkey=q", "unknown key data.default.inputkey; did you mean data.default.input_key?");
-    refuse(ONE, "++data.validation={dataset_name: gsm8k, split_validation_size: 0.5}", "all its questions are for");
-    refuse(ONE, "++env.judge.comand=x", "unknown key env.judge.comand; did you mean env.judge.command?");
-    refuse(ONE, "++env.judge.command=[]", "env.judge.command: expected a program and its arguments");
-    refuse(ONE, "++env.judge.command=[[x]]", "expected a text");
-    refuse(ONE, "++env.judge.timeout_seconds=0", "env.judge.timeout_seconds: expected a number above 0");
-    refuse(ONE, "++env.math.verifier_type=multilingual_multichoice", "'multilingual_multichoice' is not supported");
-    refuse(ONE, "++env.math.math_verify_impl=x", "choose one of hf_math_verify, dapo_math_verify");
-    refuse(ONE, "++data.num_prompts_per_dataloader=4", "needs data.use_multiple_dataloader: true");
-    refuse(ONE, "++data.train.processor=sft_processor",
-           "'sft_processor' in a recipe of grpo; expected math_hf_data_processor");
-    refuse(ONE "grpo: {adv_estimator: {name: gdpo}}\n", NULL, "data.train.env_name 'math' gives one");
+    recipes_refuse("data: {train: [{dataset_name: arithmetic, lft: [1, 2]}]}\n", NULL,
+                   "recipe.yaml:1: unknown key data.train.0.lft; did you mean data.train.0.left?");
+    recipes_refuse("data: {train: [{dataset_name: arithmetic}, 5]}\n", NULL,
+                   "data.train.1: expected a mapping, found 5");
+    recipes_refuse("data: {train: [{dataset_name: arithmetic, left: 5}]}\n", NULL,
+                   "left: expected a list of two integers");
+    recipes_refuse("data: {train: []}\n", NULL, "recipe.yaml:1: data.train: an empty list; expected a data set");
+    recipes_refuse("data: {train: null}\n", NULL, "data.train: expected a mapping or a list of mappings, found null");
+    recipes_refuse("data: {train: [{dataset_name: x.jsonl, env_name: jdge}]}\n", NULL,
+                   "recipe.yaml:1: data.train.0.env_name: \"jdge\" is no reward");
+    recipes_refuse(ONE, "++data.validation.datset_name=gsm8k", "unknown key data.validation.datset_name");
+    recipes_refuse(ONE, "++data.default.inputkey=q",
+                   "unknown key data.default.inputkey; did you mean data.default.input_key?");
+    recipes_refuse(ONE, "++data.validation={dataset_name: gsm8k, split_validation_size: 0.5}",
+                   "all its questions are for");
+    recipes_refuse(ONE, "++env.judge.comand=x", "unknown key env.judge.comand; did you mean env.judge.command?");
+    recipes_refuse(ONE, "++env.judge.command=[]", "env.judge.command: expected a program and its arguments");
+    recipes_refuse(ONE, "++env.judge.command=[[x]]", "expected a text");
+    recipes_refuse(ONE, "++env.judge.timeout_seconds=0", "env.judge.timeout_seconds: expected a number above 0");
+    recipes_refuse(ONE, "++env.math.verifier_type=multilingual_multichoice",
+                   "'multilingual_multichoice' is not supported");
+    recipes_refuse(ONE, "++env.math.math_verify_impl=x", "choose one of hf_math_verify, dapo_math_verify");
+    recipes_refuse(ONE, "++data.num_prompts_per_dataloader=4", "needs data.use_multiple_dataloader: true");
+    recipes_refuse(ONE, "++data.train.processor=sft_processor",
+                   "'sft_processor' in a recipe of grpo; expected math_hf_data_processor");
+    recipes_refuse(ONE "grpo: {adv_estimator: {name: gdpo}}\n", NULL, "data.train.env_name 'math' gives one");
     data_of(ONE "grpo: {adv_estimator: {name: gdpo}}\nenv: {math: {command: [x]}}\n", NULL);
     data_of(
         "data: {train: {dataset_name: arithmetic, env_name: math_multi_reward}}\ngrpo: {adv_estimator: {name: gdpo}}\n",
@@ -164,28 +141,15 @@ static void test_refusals(void **state) {
 
 static void test_recipes(void **state) {
     (void)state;
-    Settings *s;
-    if (!settings_load(&s, &arena, "recipes/gsm8k.yaml", 0, NULL, &error)) fail_msg("%s", error.text);
+    const Settings *s = recipes_load_file("recipes/gsm8k.yaml", 0, NULL);
     assert_string_equal(s->data.train[0].prompt_file, "recipes/prompts/gsm8k.txt");
     assert_int_equal(s->data.validation_count, 1);
     assert_true(s->data.train[0].split_validation_size == 0);
     assert_int_equal(s->note_count, 0);
     PromptFile prompt;
-    if (!prompt_file_open(&prompt, s->data.train[0].prompt_file, &arena, &error)) fail_msg("%s", error.text);
-    assert_non_null(strstr(prompt_file_fill(&prompt, "q", &arena), "\\boxed{}.\n\nq"));
-}
-
-static int setup(void **state) {
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/whet-settings-data-%d", (int)getpid());
-    return file_make_folders(folder, &error) ? 0 : -1;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    file_remove_tree(folder, &error);
-    arena_close(&arena);
-    return 0;
+    if (!prompt_file_open(&prompt, s->data.train[0].prompt_file, &recipes.arena, &recipes.error))
+        fail_msg("%s", recipes.error.text);
+    assert_non_null(strstr(prompt_file_fill(&prompt, "q", &recipes.arena), "\\boxed{}.\n\nq"));
 }
 
 int main(void) {
@@ -196,5 +160,5 @@ int main(void) {
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_recipes),
     };
-    return cmocka_run_group_tests_name("settings_data", tests, setup, teardown);
+    return cmocka_run_group_tests_name("settings_data", tests, recipes_open, recipes_close);
 }

@@ -1,7 +1,7 @@
 // Recipes that train by policy.megatron_cfg: what its keys say reaches the fields that the other keys fill, what it replaces does
 // not count, and what whet does not do is refused by name.
-#include "base/file.h"
 #include "config/explain.h"
+#include "support/recipes.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -9,34 +9,11 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #define DATA "data: {train: {dataset_name: arithmetic, env_name: number}}\n"
 #define MEGATRON "policy:\n  automodel_cfg: {enabled: false}\n  megatron_cfg:\n    enabled: true\n"
-
-static Arena arena;
-static Error error;
-static char folder[] = "/tmp/whet-test-megatron-XXXXXX";
-
-static Settings *load_with(const char *text, int count, char **overrides) {
-    Settings *settings = NULL;
-    const char *path = arena_format(&arena, "%s/recipe.yaml", folder);
-    if (!file_write(path, text, strlen(text), &error)) fail_msg("%s", error.text);
-    return settings_load(&settings, &arena, path, count, overrides, &error) ? settings : NULL;
-}
-
-static const Settings *load(const char *text) {
-    const Settings *settings = load_with(text, 0, NULL);
-    if (!settings) fail_msg("%s", error.text);
-    return settings;
-}
-
-static void refuse(const char *text, char *override, const char *message) {
-    if (load_with(text, override ? 1 : 0, &override)) fail_msg("not refused: %s", message);
-    if (!strstr(error.text, message)) fail_msg("'%s' does not say '%s'", error.text, message);
-}
 
 static double rate(const Settings *s, int64_t step) {
     return optimizer_learning_rate(&s->scheduler, s->optimizer.lr, step);
@@ -54,18 +31,19 @@ static bool has_note(const Settings *s, const char *key, const char *reason) {
 
 static void test_training(void **state) {
     (void)state;
-    const Settings *s = load("policy:\n"
-                             "  dtensor_cfg: {enabled: false, tensor_parallel_size: 8, lora_cfg: {enabled: true}}\n"
-                             "  optimizer: null\n"
-                             "  max_grad_norm: 0.5\n"
-                             "  megatron_cfg:\n"
-                             "    enabled: true\n"
-                             "    tensor_model_parallel_size: 4\n"
-                             "    sequence_parallel: true\n"
-                             "    apply_rope_fusion: true\n"
-                             "    optimizer: {lr: 2.0e-5, weight_decay: 0.3, adam_beta1: 0.8, adam_beta2: 0.95, "
-                             "adam_eps: 1.0e-7, bf16: true}\n"
-                             "    scheduler: {lr_warmup_iters: 4, lr_warmup_init: 1.0e-6}\n" DATA);
+    const Settings *s =
+        recipes_load("policy:\n"
+                     "  dtensor_cfg: {enabled: false, tensor_parallel_size: 8, lora_cfg: {enabled: true}}\n"
+                     "  optimizer: null\n"
+                     "  max_grad_norm: 0.5\n"
+                     "  megatron_cfg:\n"
+                     "    enabled: true\n"
+                     "    tensor_model_parallel_size: 4\n"
+                     "    sequence_parallel: true\n"
+                     "    apply_rope_fusion: true\n"
+                     "    optimizer: {lr: 2.0e-5, weight_decay: 0.3, adam_beta1: 0.8, adam_beta2: 0.95, "
+                     "adam_eps: 1.0e-7, bf16: true}\n"
+                     "    scheduler: {lr_warmup_iters: 4, lr_warmup_init: 1.0e-6}\n" DATA);
     assert_true(s->megatron.enabled);
     assert_int_equal(s->policy.tensor_parallel_size, 4);
     assert_true(s->policy.sequence_parallel);
@@ -85,13 +63,13 @@ static void test_training(void **state) {
 static void test_not_enabled(void **state) {
     (void)state;
     const Settings *s =
-        load("policy: {megatron_cfg: {enabled: false, tensor_model_parallel_size: 4, x: {y: [1]}}}\n" DATA);
+        recipes_load("policy: {megatron_cfg: {enabled: false, tensor_model_parallel_size: 4, x: {y: [1]}}}\n" DATA);
     assert_int_equal(s->policy.tensor_parallel_size, 1);
     assert_false(s->optimizer.spares_vectors);
     assert_int_equal(s->scheduler.part_count, 2);
     assert_true(has_note(s, "policy.megatron_cfg", "enabled: true only"));
     assert_string_equal(settings_tensor_key(s), "policy.automodel_cfg.tensor_parallel_size");
-    s = load("policy: {megatron_cfg: null}\n" DATA);
+    s = recipes_load("policy: {megatron_cfg: null}\n" DATA);
     assert_false(s->megatron.enabled);
 }
 
@@ -99,18 +77,16 @@ static void test_not_enabled(void **state) {
 static void test_pipeline_stages(void **state) {
     (void)state;
     char *stages = "policy.megatron_cfg.pipeline_model_parallel_size=4";
-    const Settings *s = load_with(MEGATRON DATA, 1, &stages);
-    if (!s) fail_msg("%s", error.text);
+    const Settings *s = recipes_load_with(MEGATRON DATA, 1, &stages);
     assert_true(has_note(s, "policy.megatron_cfg.pipeline_model_parallel_size", "one pipeline stage"));
-    assert_false(has_note(load(MEGATRON DATA), "policy.megatron_cfg.pipeline_model_parallel_size", ""));
+    assert_false(has_note(recipes_load(MEGATRON DATA), "policy.megatron_cfg.pipeline_model_parallel_size", ""));
 }
 
 // The other engine's blocks hand on an output too: here there is one engine.
 static void test_output_dtype_counts(void **state) {
     (void)state;
     char *dtype = "policy.automodel_cfg.fsdp_output_dtype=bfloat16";
-    const Settings *s = load_with(MEGATRON DATA, 1, &dtype);
-    if (!s) fail_msg("%s", error.text);
+    const Settings *s = recipes_load_with(MEGATRON DATA, 1, &dtype);
     assert_int_equal(s->policy.dtypes.output, DTYPE_BF16);
 }
 
@@ -122,8 +98,8 @@ static void test_schedules(void **state) {
         "    scheduler: {lr_decay_style: %s, lr_decay_iters: 30, lr_warmup_iters: %d, lr_warmup_init: 0}\n";
     for (int warmup = 0; warmup <= 10; warmup += 10)
         for (int cosine = 0; cosine < 2; cosine++) {
-            const char *text = arena_format(&arena, form, cosine ? "cosine" : "linear", warmup);
-            const Settings *s = load(arena_format(&arena, MEGATRON "%s" DATA, text));
+            const char *text = arena_format(&recipes.arena, form, cosine ? "cosine" : "linear", warmup);
+            const Settings *s = recipes_load(arena_format(&recipes.arena, MEGATRON "%s" DATA, text));
             for (int step = 0; step < 50; step++) {
                 double done = step < 30 ? (step - warmup) / (30.0 - warmup) : 1;
                 double expected =
@@ -132,17 +108,17 @@ static void test_schedules(void **state) {
                 is_near(rate(s, step), expected);
             }
         }
-    const Settings *s = load(MEGATRON "    optimizer: {lr: 0}\n    scheduler: {lr_warmup_iters: 0}\n" DATA);
+    const Settings *s = recipes_load(MEGATRON "    optimizer: {lr: 0}\n    scheduler: {lr_warmup_iters: 0}\n" DATA);
     assert_true(rate(s, 0) == 0 && rate(s, 9) == 0);
 }
 
 static void test_weight_decay(void **state) {
     (void)state;
-    const Settings *s = load(MEGATRON "    optimizer: {weight_decay: 0.3}\n"
-                                      "    scheduler: {start_weight_decay: 0.1, end_weight_decay: 0.1}\n" DATA);
+    const Settings *s = recipes_load(MEGATRON "    optimizer: {weight_decay: 0.3}\n"
+                                              "    scheduler: {start_weight_decay: 0.1, end_weight_decay: 0.1}\n" DATA);
     assert_true(s->optimizer.weight_decay == 0.1);
-    refuse(MEGATRON "    scheduler: {start_weight_decay: 0.1, end_weight_decay: 0.2}\n" DATA, NULL,
-           "recipe.yaml:5: policy.megatron_cfg.scheduler.start_weight_decay: 0.1 is not end_weight_decay, 0.2");
+    recipes_refuse(MEGATRON "    scheduler: {start_weight_decay: 0.1, end_weight_decay: 0.2}\n" DATA, NULL,
+                   "recipe.yaml:5: policy.megatron_cfg.scheduler.start_weight_decay: 0.1 is not end_weight_decay, 0.2");
 }
 
 static void test_recomputation(void **state) {
@@ -160,16 +136,16 @@ static void test_recomputation(void **state) {
          WALK_KEEPS_ATTENTION},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const Settings *s = load(
-            arena_format(&arena, "policy: {automodel_cfg: {enabled: false}, megatron_cfg: {enabled: true, %s}}\n" DATA,
-                         cases[i].text));
+        const Settings *s = recipes_load(arena_format(
+            &recipes.arena, "policy: {automodel_cfg: {enabled: false}, megatron_cfg: {enabled: true, %s}}\n" DATA,
+            cases[i].text));
         assert_int_equal(s->policy.activation_checkpointing, cases[i].expected);
     }
 }
 
 static void test_sft_defaults(void **state) {
     (void)state;
-    const Settings *s = load("sft: {seed: 1}\n" MEGATRON DATA);
+    const Settings *s = recipes_load("sft: {seed: 1}\n" MEGATRON DATA);
     const OptimizerOptions *o = &s->optimizer;
     assert_true(o->lr == 5e-6 && o->weight_decay == 0.1 && o->beta2 == 0.98 && o->eps == 1e-5);
     is_near(rate(s, 0), 4.9999e-6);
@@ -210,38 +186,27 @@ static void test_refusals(void **state) {
         {"policy.megatron_cfg.enabled=5", "policy.megatron_cfg.enabled: expected true or false, found 5"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        refuse(MEGATRON DATA, cases[i].override, cases[i].message);
+        recipes_refuse(MEGATRON DATA, cases[i].override, cases[i].message);
 }
 
 static void test_loads_again(void **state) {
     (void)state;
-    const Settings *first = load(MEGATRON "    tensor_model_parallel_size: 2\n    recompute_modules: [mlp]\n"
-                                          "    env_vars: {A: '1'}\n" DATA);
+    const Settings *first = recipes_load(MEGATRON "    tensor_model_parallel_size: 2\n    recompute_modules: [mlp]\n"
+                                                  "    env_vars: {A: '1'}\n" DATA);
     StrBuf one = {0}, two = {0}, changes = {0};
     explain_yaml(&one, first);
-    const Settings *second = load(one.text);
+    const Settings *second = recipes_load(one.text);
     explain_yaml(&two, second);
     assert_string_equal(one.text, two.text);
     assert_non_null(strstr(one.text, "tensor_model_parallel_size: 2\n"));
     assert_null(strstr(one.text, "custom_parallel_plan")); // does not count, and no one wrote it
     assert_false(explain_changes(&changes, ", ", first, second));
     strbuf_clear(&two);
-    explain_yaml(&two, load(DATA));
+    explain_yaml(&two, recipes_load(DATA));
     assert_null(strstr(two.text, "megatron"));
     strbuf_close(&one);
     strbuf_close(&two);
     strbuf_close(&changes);
-}
-
-static int set_up(void **state) {
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    arena_close(&arena);
-    return file_remove_tree(folder, &error) ? 0 : -1;
 }
 
 int main(void) {
@@ -252,5 +217,5 @@ int main(void) {
         cmocka_unit_test(test_recomputation),   cmocka_unit_test(test_sft_defaults),
         cmocka_unit_test(test_refusals),        cmocka_unit_test(test_loads_again),
     };
-    return cmocka_run_group_tests_name("settings_megatron", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("settings_megatron", tests, recipes_open, recipes_close);
 }
