@@ -6,7 +6,14 @@
 // so that tasks can be as small as keeps all threads busy to the end; with few rows a task packs the panels that it needs. It
 // packs the rows of A tile by tile, for one step of k after the other. Chains wait for the next step in fp32: in C itself, or,
 // when C is narrower or has numbers to which they are added, in the scratch, as the packed panels do.
-enum { SCRATCH_FLOATS = 1 << 22, ROUND_COLUMNS = 1024, STREAMS_A_THREAD = 4, SHARING_TILES = 8, SHARED_COLUMNS = 256 };
+enum {
+    SCRATCH_FLOATS = 1 << 22,
+    ROUND_COLUMNS = 1024,
+    STREAMS_A_THREAD = 4,
+    GROUPS_A_THREAD = 8,
+    SHARING_TILES = 8,
+    SHARED_COLUMNS = 256
+};
 
 Tensor gemm_scratch(Device *device) {
     return DEVICE_TENSOR_RAW(device, MEMORY_SCRATCH, DTYPE_F32, SCRATCH_FLOATS);
@@ -52,6 +59,10 @@ static void cut_tasks(Round *round, int64_t fitting) {
     round->row_steps = 1;
     if (block->tiles == 1 && block->direct) { // waits for memory: panels side by side are one stream
         round->groups = least(round->panels, threads * STREAMS_A_THREAD);
+        return;
+    }
+    if (block->tiles <= GEMM_HELD_TILES && block->direct) { // the panels come from memory once
+        round->groups = least(round->panels, steps(fewest, threads * GROUPS_A_THREAD) * threads * GROUPS_A_THREAD);
         return;
     }
     double least_cost = 1e9;
