@@ -30,6 +30,6 @@ enum { DEQUANTIZE_MOST = 256 };
 int64_t dequantize_block(WeightFormat format);      // values of one block: 256, 32, or 1 for plain formats
 size_t dequantize_block_bytes(WeightFormat format); // its bytes
 
-// out[count] from stored data, which need not be aligned and must not overlap out; count is a multiple of the block. Returns whether all values are
-// finite.
+// out[count] from stored data, which need not be aligned and must not overlap out; count is a multiple of the block. Returns
+// whether all values are finite.
 bool dequantize(float *out, const void *data, WeightFormat format, int64_t count);

@@ -43,7 +43,8 @@ bool compare_arms_of_runs(Comparison *comparison, int count, char *const *folder
                           Arena *arena, Error *error);
 
 // Whether the arms of a recipe may be trained. Refused: a recipe without validation before the first and after the last step, arms
-// that cannot be asked the same questions in the same order (grpo.seed, data.train.left), a folder that holds a run by another recipe.
+// that cannot be asked the same questions in the same order (grpo.seed, data.train…), a folder that holds a run by another
+// recipe.
 bool compare_arms_check(const Comparison *comparison, Error *error);
 
 // Trains the arms that are not whole, one after the other, seed by seed, and reads what they left; each is proved against the

@@ -6,8 +6,9 @@
 // The arm at (value, seed) against the baseline of the same seed; true for the baseline itself. Proved are
 //   the digests of model and data (unless the key is the model's);
 //   as many steps, and validations at the same ones;
-//   the records of the validation before training, byte by byte. A key that changes what the untrained model computes or how it is
-//   sampled (precision, fsdp_output_dtype, policy.generation…; a group with such a key too) may change answers, never questions: see compare_pairs_initial;
+//   the records of the validation before training, byte by byte. A key that changes what the untrained model computes or how it
+//   is sampled (precision, fsdp_output_dtype, policy.generation…; a group with such a key too) may change answers, never
+//   questions: see compare_pairs_initial;
 //   the prompts of every batch, in their order.
 bool compare_pairs_check(const Comparison *comparison, int value, int seed, Error *error);
 
