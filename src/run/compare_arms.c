@@ -26,11 +26,6 @@ static bool is_output(const char *key) {
     return !strcmp(key, "logger.log_dir") || !strcmp(key, "checkpointing.checkpoint_dir");
 }
 
-static bool lies_within(const char *key, const char *group) {
-    size_t length = strlen(group);
-    return !strncmp(key, group, length) && (!key[length] || key[length] == '.' || key[length] == '[');
-}
-
 // Whether both recipes compute the key's value from others by the same formula.
 static bool is_computed(const Settings *one, const Settings *other, const char *key) {
     const Value *a = value_find(one->tree, key), *b = value_find(other->tree, key);
@@ -44,7 +39,7 @@ static bool same_besides(const Comparison *c, const Settings *one, const Setting
     if (!a || !b || a->kind != b->kind || value_count(a) != value_count(b)) return false;
     for (const Value *child = a->first; child; child = child->next) {
         const char *path = value_path(c->arena, child);
-        if (lies_within(c->key, path)
+        if (settings_key_at_or_below(c->key, path)
                 ? !same_besides(c, one, other, path)
                 : strcmp(explain_value(c->arena, one, path), explain_value(c->arena, other, path)))
             return false;
@@ -62,8 +57,8 @@ static bool check_value(const Comparison *c, const CompareArm *arm, const Compar
     for (int64_t i = 0; i < count; i++) {
         const char *key = changes[i].key;
         if (is_output(key)) continue;
-        if (lies_within(key, c->key) ||
-            (lies_within(c->key, key) && same_besides(c, baseline->settings, arm->settings, key))) {
+        if (settings_key_at_or_below(key, c->key) ||
+            (settings_key_at_or_below(c->key, key) && same_besides(c, baseline->settings, arm->settings, key))) {
             *differs = true;
         } else if (!is_computed(baseline->settings, arm->settings, key)) {
             return error_set(error, "%s and %s differ in a second key besides %s: %s is %s and %s", baseline->folder,
@@ -287,7 +282,7 @@ static bool check_batches(const Comparison *c, const CompareArm *arm, const Comp
     ExplainChange *changes;
     int64_t count = explain_differing(&changes, c->arena, a, b);
     for (int64_t i = 0; i < count; i++)
-        if (!check_key(lies_within(c->key, changes[i].key) ? c->key : changes[i].key, error)) return false;
+        if (!check_key(settings_key_at_or_below(c->key, changes[i].key) ? c->key : changes[i].key, error)) return false;
     if (a->grpo.use_dynamic_sampling || b->grpo.use_dynamic_sampling)
         return error_set(
             error, "grpo.use_dynamic_sampling: which prompts a batch keeps would depend on the policy, so the arms "
