@@ -128,6 +128,89 @@ static bool starts(Ops *ops, const Gemm *gemm, uint64_t k) {
     return ops_starts(ops, 2 * m * n * k, m * k * dtype_size(gemm->a.dtype) + k * n * dtype_size(gemm->b.dtype) + out);
 }
 
+// How a product is cut, and where its parts wait.
+typedef struct Cuts {
+    int64_t m_step, n_step, k_step; // of a round; most of a step of k
+    int64_t panel;                  // columns of a tile
+    bool direct;                    // tiles read B where it lies
+    bool shares;                    // all threads pack the panels of a round first
+    bool in_c;                      // chains wait in C
+    int64_t waiting;                // floats of the scratch in which chains wait; packed panels lie behind them
+} Cuts;
+
+static Cuts cut_product(const Ops *ops, const Gemm *gemm) {
+    GemmSizes sizes = ops->kernels->gemm_sizes();
+    int64_t longest = 0;
+    for (int i = 0; i < gemm->run_count; i++)
+        if (gemm->runs[i].count > longest) longest = gemm->runs[i].count;
+    bool one_tile = gemm->m <= sizes.tile_rows, apart = gemm->dtype != DTYPE_F32 || gemm->adds;
+    bool panels = gemm->b.order == GEMM_PANELS, f32 = gemm->b.dtype == DTYPE_F32;
+    bool halves = panels && !f32 && gemm->m <= sizes.direct_rows;
+    Cuts cuts = {.m_step = gemm->m,
+                 .n_step = steps(gemm->n, GEMM_PANEL) * GEMM_PANEL,
+                 .k_step = 16,
+                 .panel = halves ? GEMM_PANEL : sizes.panel,
+                 .direct = halves || (panels && f32)};
+    if (longest) {
+        int64_t most = one_tile && cuts.direct ? GEMM_TILE_FLOATS / gemm->m / 16 * 16 : sizes.k_block;
+        cuts.k_step = steps(steps(longest, steps(longest, most)), 16) * 16;
+    }
+    int64_t slots = gemm->chain ? 0 : slots_of(gemm, apart, cuts.k_step);
+    cuts.in_c = !slots && !apart;
+    cuts.waiting = cuts.in_c || gemm->chain ? 0 : SCRATCH_FLOATS / 2;
+    int64_t fitting = (SCRATCH_FLOATS - cuts.waiting) / (gemm->k ? gemm->k : 1); // columns
+    cuts.shares = !cuts.direct && steps(gemm->m, sizes.tile_rows) >= SHARING_TILES &&
+                  (fitting >= SHARED_COLUMNS || fitting >= cuts.n_step);
+    if (cuts.shares)
+        cuts.n_step =
+            steps(cuts.n_step, steps(cuts.n_step, fitting / GEMM_PANEL * GEMM_PANEL) * GEMM_PANEL) * GEMM_PANEL;
+    else if (cuts.waiting)
+        cuts.waiting = SCRATCH_FLOATS;
+    if (slots &&
+        cuts.m_step > cuts.waiting / slots / cuts.n_step) { // nearly square, so that what is packed serves many
+        cuts.n_step = steps(cuts.n_step, steps(cuts.n_step, ROUND_COLUMNS) * GEMM_PANEL) * GEMM_PANEL;
+        int64_t rows = least(cuts.m_step, cuts.waiting / slots / cuts.n_step);
+        cuts.m_step = steps(gemm->m, steps(gemm->m, rows));
+    }
+    return cuts;
+}
+
+// b: gemm's or, packed, the columns of this round alone.
+static void run_round(Ops *ops, const Gemm *gemm, const Cuts *cuts, const GemmLines *b, int64_t row, int64_t column) {
+    int64_t rows = least(cuts->m_step, gemm->m - row), columns = least(cuts->n_step, gemm->n - column);
+    void *c = (void *)element(gemm->c, gemm->dtype, row * gemm->n + column);
+    float *scratch = ops->packs.data;
+    Round round = {.kernels = ops->kernels,
+                   .threads = team_size(ops->team),
+                   .panels = steps(columns, cuts->panel),
+                   .block = {.a = &gemm->a,
+                             .b = b,
+                             .runs = gemm->runs,
+                             .run_count = gemm->run_count,
+                             .k_step = cuts->k_step,
+                             .row_first = row,
+                             .rows = rows,
+                             .tiles = steps(rows, ops->kernels->gemm_sizes().tile_rows),
+                             .first = cuts->shares ? 0 : column,
+                             .columns = columns,
+                             .panel = cuts->panel,
+                             .direct = cuts->direct || cuts->shares,
+                             .goes_on = gemm->chain,
+                             .to = gemm->chain  ? gemm->chain + row * gemm->n + column
+                                   : cuts->in_c ? c
+                                                : scratch,
+                             .to_stride = cuts->in_c || gemm->chain ? gemm->n : cuts->n_step,
+                             .to_slot = cuts->m_step * cuts->n_step,
+                             .c = !cuts->in_c || gemm->bias ? c : NULL,
+                             .dtype = gemm->dtype,
+                             .adds = gemm->adds,
+                             .c_stride = gemm->n,
+                             .bias = element(gemm->bias, gemm->bias_dtype, column),
+                             .bias_dtype = gemm->bias_dtype}};
+    cut_tasks(&round, least(ops->cached_floats, GEMM_GROUP_FLOATS) / (cuts->panel * cuts->k_step));
+    team_run(ops->team, round.groups * round.row_steps, multiply_task, &round);
+}
+
 void gemm_run(Ops *ops, const Gemm *whole) {
     Gemm product = *whole, *gemm = &product;
     GemmRun all = {.count = gemm->k, .starts = true, .ends = true};
@@ -137,73 +220,16 @@ void gemm_run(Ops *ops, const Gemm *whole) {
     }
     CHECK((!gemm->chain && !gemm->adds) || (gemm->dtype == DTYPE_F32 && gemm->run_count == 1 && !gemm->bias),
           "sums go on in %s, %d runs", dtype_name(gemm->dtype), gemm->run_count);
-    int64_t longest = 0, k = 0;
-    for (int i = 0; i < gemm->run_count; i++) {
-        k += gemm->runs[i].count;
-        if (gemm->runs[i].count > longest) longest = gemm->runs[i].count;
-    }
+    int64_t k = 0;
+    for (int i = 0; i < gemm->run_count; i++) k += gemm->runs[i].count;
     if (!starts(ops, gemm, (uint64_t)k) || !gemm->m || !gemm->n) return;
-    GemmSizes sizes = ops->kernels->gemm_sizes();
-    bool one_tile = gemm->m <= sizes.tile_rows, apart = gemm->dtype != DTYPE_F32 || gemm->adds;
-    bool halves = gemm->b.order == GEMM_PANELS && gemm->b.dtype != DTYPE_F32 && gemm->m <= sizes.direct_rows;
-    bool direct = halves || (gemm->b.order == GEMM_PANELS && gemm->b.dtype == DTYPE_F32);
-    int64_t panel = halves ? GEMM_PANEL : sizes.panel;
-
-    int64_t k_most = one_tile && direct ? GEMM_TILE_FLOATS / gemm->m / 16 * 16 : sizes.k_block;
-    int64_t k_steps = longest ? steps(longest, k_most) : 1,
-            k_step = longest ? steps(steps(longest, k_steps), 16) * 16 : 16;
-    int64_t m_step = gemm->m, n_step = steps(gemm->n, GEMM_PANEL) * GEMM_PANEL;
-    int64_t slots = gemm->chain ? 0 : slots_of(gemm, apart, k_step);
-    bool in_c = !slots && !apart;
-    int64_t waiting = in_c || gemm->chain ? 0 : SCRATCH_FLOATS / 2; // floats of the scratch; the rest is for panels
-    int64_t fitting = (SCRATCH_FLOATS - waiting) / (gemm->k ? gemm->k : 1);
-    bool shares =
-        !direct && steps(gemm->m, sizes.tile_rows) >= SHARING_TILES && (fitting >= SHARED_COLUMNS || fitting >= n_step);
-    if (shares)
-        n_step = steps(n_step, steps(n_step, fitting / GEMM_PANEL * GEMM_PANEL) * GEMM_PANEL) * GEMM_PANEL;
-    else if (waiting)
-        waiting = SCRATCH_FLOATS;
-    if (slots && m_step > waiting / slots / n_step) { // nearly square, so that what is packed serves many
-        n_step = steps(n_step, steps(n_step, ROUND_COLUMNS) * GEMM_PANEL) * GEMM_PANEL;
-        m_step = least(m_step, waiting / slots / n_step);
-        m_step = steps(gemm->m, steps(gemm->m, m_step));
-    }
-    for (int64_t column = 0; column < gemm->n; column += n_step) {
-        int64_t columns = least(n_step, gemm->n - column);
-        GemmLines packed = {(float *)ops->packs.data + waiting, DTYPE_F32, GEMM_PANELS, gemm->k};
-        if (shares) gemm_pack(ops, (void *)packed.data, DTYPE_F32, &gemm->b, column, columns, gemm->k);
-        for (int64_t row = 0; row < gemm->m; row += m_step) {
-            int64_t rows = least(m_step, gemm->m - row);
-            void *c = (void *)element(gemm->c, gemm->dtype, row * gemm->n + column);
-            Round round = {.kernels = ops->kernels,
-                           .threads = team_size(ops->team),
-                           .panels = steps(columns, panel),
-                           .block = {.a = &gemm->a,
-                                     .b = shares ? &packed : &gemm->b,
-                                     .runs = gemm->runs,
-                                     .run_count = gemm->run_count,
-                                     .k_step = k_step,
-                                     .row_first = row,
-                                     .rows = rows,
-                                     .tiles = steps(rows, sizes.tile_rows),
-                                     .first = shares ? 0 : column,
-                                     .columns = columns,
-                                     .panel = panel,
-                                     .direct = direct || shares,
-                                     .goes_on = gemm->chain,
-                                     .to = gemm->chain ? gemm->chain + row * gemm->n + column
-                                           : in_c      ? c
-                                                       : ops->packs.data,
-                                     .to_stride = in_c || gemm->chain ? gemm->n : n_step,
-                                     .to_slot = m_step * n_step,
-                                     .c = !in_c || gemm->bias ? c : NULL,
-                                     .dtype = gemm->dtype,
-                                     .adds = gemm->adds,
-                                     .c_stride = gemm->n,
-                                     .bias = element(gemm->bias, gemm->bias_dtype, column),
-                                     .bias_dtype = gemm->bias_dtype}};
-            cut_tasks(&round, k_step ? least(ops->cached_floats, GEMM_GROUP_FLOATS) / (panel * k_step) : 1);
-            team_run(ops->team, round.groups * round.row_steps, multiply_task, &round);
-        }
+    Cuts cuts = cut_product(ops, gemm);
+    for (int64_t column = 0; column < gemm->n; column += cuts.n_step) {
+        GemmLines packed = {(float *)ops->packs.data + cuts.waiting, DTYPE_F32, GEMM_PANELS, gemm->k};
+        if (cuts.shares)
+            gemm_pack(ops, (void *)packed.data, DTYPE_F32, &gemm->b, column, least(cuts.n_step, gemm->n - column),
+                      gemm->k);
+        for (int64_t row = 0; row < gemm->m; row += cuts.m_step)
+            run_round(ops, gemm, &cuts, cuts.shares ? &packed : &gemm->b, row, column);
     }
 }
