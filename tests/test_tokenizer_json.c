@@ -125,6 +125,26 @@ static void test_normalized_added_tokens_are_found_after_nfc(void **state) {
     tokenizer_close(tokenizer);
 }
 
+// Whitespace that a token before took along is not found again: one that has nothing left is not there.
+static void test_added_tokens_that_take_whitespace_along(void **state) {
+    (void)state;
+    Parts parts = {.added = "{\"id\": 9, \"content\": \"\\t\", \"lstrip\": true, \"rstrip\": true},"
+                            "{\"id\": 10, \"content\": \"<r>\", \"rstrip\": true},"
+                            "{\"id\": 11, \"content\": \"<l>\", \"lstrip\": true},"
+                            "{\"id\": 12, \"content\": \"\\n\"}"};
+    Tokenizer *tokenizer;
+    Error error = {{0}};
+    assert_true(open_parts(&tokenizer, &parts, &error));
+    assert_string_equal(encoded(tokenizer, "h\t\t\te"), "1 9 2");
+    assert_string_equal(encoded(tokenizer, "h \t \te"), "1 9 2");
+    assert_string_equal(encoded(tokenizer, "<r>\t\te"), "10 2");
+    assert_string_equal(encoded(tokenizer, "<r> \th"), "10 1");
+    assert_string_equal(encoded(tokenizer, "<r>  <l>e"), "10 11 2");
+    assert_string_equal(encoded(tokenizer, "h <l>\t e"), "1 11 9 2");
+    assert_string_equal(encoded(tokenizer, "<r>\n\ne"), "10 12 12 2"); // found all the same
+    tokenizer_close(tokenizer);
+}
+
 static void test_missing_bytes_become_the_unknown_token(void **state) {
     (void)state;
     Tokenizer *tokenizer = opened(&(Parts){.model = "\"unk_token\": \"o\","});
@@ -258,6 +278,7 @@ int main(void) {
         cmocka_unit_test(test_a_small_json_is_read),
         cmocka_unit_test(test_a_template_puts_tokens_around_a_text),
         cmocka_unit_test(test_normalized_added_tokens_are_found_after_nfc),
+        cmocka_unit_test(test_added_tokens_that_take_whitespace_along),
         cmocka_unit_test(test_missing_bytes_become_the_unknown_token),
         cmocka_unit_test(test_what_is_not_understood_is_refused),
         cmocka_unit_test(test_too_long_tokens_are_refused),

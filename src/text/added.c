@@ -77,8 +77,12 @@ AddedPart added_next(const Added *added, AddedCursor *cursor) {
         if (node->flags & ADDED_SINGLE_WORD &&
             (word_at_end(added->word, text, start) || word_at_start(added->word, text + stop, size - stop)))
             continue;
-        if (node->flags & ADDED_LSTRIP) start -= normalize_spaces_at_end(text, start);
+        if (node->flags & ADDED_LSTRIP) {
+            start -= normalize_spaces_at_end(text, start);
+            if (start < cursor->done) start = cursor->done;
+        }
         if (node->flags & ADDED_RSTRIP) stop += normalize_spaces_at_start(text + stop, size - stop);
+        if (start >= stop) continue; // the one before took it along
         AddedPart part = {.at = cursor->done, .size = start > cursor->done ? start - cursor->done : 0, .id = node->id};
         cursor->done = stop;
         return part;
