@@ -122,7 +122,10 @@ static void test_nulls_are_dropped(void **state) {
 static void test_reasoning_aliases(void **state) {
     (void)state;
     expect_chat("{{ messages[0] | tojson }}", "[{\"reasoning\": \"r\", \"thinking\": null}]", NULL,
-                "{\"reasoning\": \"r\", \"reasoning_content\": \"r\", \"thinking\": \"r\"}");
+                "{\"thinking\": \"r\", \"reasoning\": \"r\", \"reasoning_content\": \"r\"}");
+    expect_chat("{{ messages[0].keys() | join(' ') }} {{ messages[0].thinking }}",
+                "[{\"role\": \"r\", \"reasoning_content\": \"c\", \"thinking\": \"t\"}]", NULL,
+                "thinking role reasoning_content t"); // a template that prints all keys has thinking first
     expect_chat("{{ messages[0] | tojson }}", "[{\"thinking\": \"t\", \"reasoning\": \"r\"}]", NULL,
                 "{\"thinking\": \"t\", \"reasoning\": \"r\", \"reasoning_content\": \"t\"}");
 }

@@ -43,22 +43,24 @@ static bool put(JinjaRun *run, JinjaValue dict, const char *name, JinjaValue val
     return jinja_value_put(run, dict, jinja_value_string(name), value);
 }
 
-// A copy of the message without nulls, with its reasoning under both names.
+// A copy of the message without nulls, with its reasoning under both names: thinking first of all keys, as in
+// transformers, since a template may print the whole message.
 static bool normalize_message(JinjaRun *run, size_t number, JinjaValue message, JinjaValue *normal) {
     static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
     if (message.kind != JINJA_DICT)
         return jinja_run_fault(run, "TypeError", "message %zu is not an object but a %s", number,
                                jinja_value_type(message));
     *normal = jinja_value_dict(run);
+    JinjaValue reasoning = {.kind = JINJA_MISSING};
+    for (size_t i = 0; i < 3 && (reasoning.kind == JINJA_MISSING || reasoning.kind == JINJA_NONE); i++)
+        reasoning = jinja_value_member(message, names[i]);
+    bool reasoned = reasoning.kind != JINJA_MISSING && reasoning.kind != JINJA_NONE;
+    if (reasoned && !put(run, *normal, "thinking", reasoning)) return false;
     for (size_t i = 0; i < message.dict->count; i++) {
         const JinjaEntry *entry = &message.dict->entries[i];
         if (entry->value.kind != JINJA_NONE && !jinja_value_put(run, *normal, entry->key, entry->value)) return false;
     }
-    JinjaValue reasoning = {.kind = JINJA_MISSING};
-    for (size_t i = 0; i < 3 && reasoning.kind == JINJA_MISSING; i++) reasoning = jinja_value_member(*normal, names[i]);
-    if (reasoning.kind == JINJA_MISSING) return true;
-    if (!put(run, *normal, "reasoning_content", reasoning)) return false;
-    return jinja_value_member(*normal, "thinking").kind != JINJA_MISSING || put(run, *normal, "thinking", reasoning);
+    return !reasoned || put(run, *normal, "reasoning_content", reasoning);
 }
 
 // The text with the mark behind it.
