@@ -5,7 +5,6 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
-#include <utf8proc.h>
 
 static bool fail(JinjaLexer *lexer, const char *format, const char *what) {
     lexer->run->line = lexer->line;
@@ -299,24 +298,11 @@ static bool lex_string(JinjaLexer *lexer, JinjaToken *token) {
     return jinja_run_good(lexer->run);
 }
 
-static bool is_name_start(uint32_t c) {
-    if (c < 0x80) return isalpha((int)c) || c == '_';
-    utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)c);
-    return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO) || category == UTF8PROC_CATEGORY_NL;
-}
-
-static bool is_name_part(uint32_t c) {
-    if (c < 0x80) return isalnum((int)c) || c == '_';
-    utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)c);
-    return is_name_start(c) || category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_MC ||
-           category == UTF8PROC_CATEGORY_ND || category == UTF8PROC_CATEGORY_PC;
-}
-
 static void lex_name(JinjaLexer *lexer, JinjaToken *token) {
     size_t end = lexer->at;
     while (end < lexer->size) {
         size_t size;
-        if (!is_name_part(jinja_text_codepoint(lexer->source, end, &size))) break;
+        if (!jinja_text_is_name(jinja_text_codepoint(lexer->source, end, &size), false)) break;
         end += size;
     }
     *token = token_of(lexer, JINJA_T_NAME, lexer->at, end);
@@ -373,7 +359,7 @@ static bool lex_tag(JinjaLexer *lexer, JinjaToken *token) {
     char c = lexer->source[lexer->at];
     if (isdigit((unsigned char)c)) return lex_number(lexer, token);
     if (c == '\'' || c == '"') return lex_string(lexer, token);
-    if (is_name_start(jinja_text_codepoint(lexer->source, lexer->at, NULL))) {
+    if (jinja_text_is_name(jinja_text_codepoint(lexer->source, lexer->at, NULL), true)) {
         lex_name(lexer, token);
         return true;
     }

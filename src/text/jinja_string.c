@@ -227,6 +227,23 @@ static bool is_decimal(uint32_t c) {
     return category_of(c) == UTF8PROC_CATEGORY_ND;
 }
 
+// Decimal digits stand in runs of ten or a multiple of it, from 0 on.
+bool jinja_string_decimals(JinjaRun *run, JinjaValue text, JinjaValue *ascii) {
+    JinjaBuffer buffer = {0};
+    *ascii = text;
+    if (jinja_string_is(text, JINJA_IS_ASCII)) return true;
+    for (size_t at = 0, size; at < text.size; at += size) {
+        uint32_t c = jinja_text_codepoint(text.text, at, &size), zero = c;
+        while (is_decimal(zero)) zero--;
+        if (c < 0x80 || zero == c)
+            jinja_run_put(run, &buffer, text.text + at, size);
+        else
+            jinja_run_putc(run, &buffer, '0' + (c - zero - 1) % 10);
+    }
+    *ascii = jinja_text_taken(&buffer);
+    return jinja_run_step(run, text.size);
+}
+
 static bool is_digit(uint32_t c) { // with superscripts, subscripts and digits in circles
     return is_decimal(c) || c == 0xb2 || c == 0xb3 || c == 0xb9 || c == 0x2070 || (c >= 0x2074 && c <= 0x2079) ||
            (c >= 0x2080 && c <= 0x2089) || (c >= 0x2460 && c <= 0x2468) || (c >= 0x2474 && c <= 0x247c) ||
@@ -356,7 +373,7 @@ static bool is_in(uint32_t c, JinjaClass class, bool first) {
     case JINJA_IS_ASCII: return c < 0x80;
     case JINJA_IS_DECIMAL: return is_decimal(c);
     case JINJA_IS_DIGIT: return is_digit(c);
-    case JINJA_IS_IDENTIFIER: return is_alpha(c) || c == '_' || (!first && is_decimal(c));
+    case JINJA_IS_IDENTIFIER: return jinja_text_is_name(c, first);
     case JINJA_IS_NUMERIC: return is_numeric(c);
     case JINJA_IS_PRINTABLE: return jinja_text_is_printable(c);
     default: return jinja_text_is_space(c);

@@ -149,8 +149,13 @@ bool jinja_test_apply(JinjaRun *run, int test, JinjaValue subject, const JinjaAr
         return test_remainder(run, subject, divisible ? bound[0] : jinja_value_int(row->detail % 10), row->detail / 10,
                               truth);
     case TEST_SAMEAS: return test_sameas(run, subject, bound[0], truth);
-    case TEST_FILTER: *truth = subject.kind == JINJA_STRING && jinja_filter_find(subject) >= 0; return true;
-    case TEST_TEST: *truth = subject.kind == JINJA_STRING && jinja_test_find(subject) >= 0; return true;
+    case TEST_FILTER:
+    case TEST_TEST:
+        if (!jinja_value_hashable(subject))
+            return jinja_run_fault(run, "TypeError", "unhashable type: '%s'", jinja_value_type(subject));
+        *truth = subject.kind == JINJA_STRING &&
+                 (row->kind == TEST_FILTER ? jinja_filter_find(subject) : jinja_test_find(subject)) >= 0;
+        return true;
     case TEST_CASE:
         if (!jinja_text_of(run, subject, &text)) return false;
         *truth = jinja_string_is(text, (JinjaClass)row->detail);

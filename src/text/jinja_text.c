@@ -66,6 +66,14 @@ bool jinja_text_is_space(uint32_t c) {
            c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
+bool jinja_text_is_name(uint32_t c, bool first) {
+    utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)c);
+    bool letter = category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
+    if (c == '_' || letter || category == UTF8PROC_CATEGORY_NL) return true;
+    return !first && (category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_MC ||
+                      category == UTF8PROC_CATEGORY_ND || category == UTF8PROC_CATEGORY_PC);
+}
+
 bool jinja_text_is_printable(uint32_t c) {
     if (c < 0x7f) return c >= ' ';
     switch (utf8proc_category((utf8proc_int32_t)c)) {

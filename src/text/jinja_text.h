@@ -16,6 +16,9 @@ JinjaValue jinja_text_part(JinjaValue string, size_t from, size_t to); // bytes 
 bool jinja_text_is_space(uint32_t codepoint);     // str.isspace
 bool jinja_text_is_printable(uint32_t codepoint); // shown as itself by repr()
 
+// Of Python's identifiers, by category: letters and underscores; behind the first also marks, digits and joiners.
+bool jinja_text_is_name(uint32_t codepoint, bool first);
+
 // str(value) and repr(value), appended. Too deep or too long sets the run's fault.
 void jinja_text_str(JinjaRun *run, JinjaBuffer *buffer, JinjaValue value);
 void jinja_text_repr(JinjaRun *run, JinjaBuffer *buffer, JinjaValue value);

@@ -157,6 +157,14 @@ static bool is_number(JinjaValue value) {
 }
 
 // Equal keys have equal hashes: 1, 1.0 and True are one key.
+bool jinja_value_hashable(JinjaValue value) {
+    if (value.kind == JINJA_VIEW) return value.view == JINJA_VALUES;
+    if (value.kind != JINJA_TUPLE) return value.kind != JINJA_LIST && value.kind != JINJA_DICT;
+    for (size_t i = 0; i < value.list->count; i++)
+        if (!jinja_value_hashable(value.list->items[i])) return false;
+    return true;
+}
+
 static bool hash_of(JinjaRun *run, JinjaValue key, uint64_t *hash) {
     switch (key.kind) {
     case JINJA_FLOAT:
@@ -185,9 +193,10 @@ static bool hash_of(JinjaRun *run, JinjaValue key, uint64_t *hash) {
         jinja_run_leave(run);
         return true;
     }
-    case JINJA_LIST:
-    case JINJA_DICT: return jinja_run_fault(run, "TypeError", "unhashable type: '%s'", jinja_value_type(key));
-    default: *hash = key.kind; return true;
+    default:
+        *hash = key.kind;
+        return jinja_value_hashable(key) ||
+               jinja_run_fault(run, "TypeError", "unhashable type: '%s'", jinja_value_type(key));
     }
 }
 
