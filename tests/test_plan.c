@@ -77,7 +77,7 @@ static int teardown(void **state) {
 // The whole of `whet plan` says what the second step of the same run says, and the shorter way says the same.
 static void test_peaks(void **state) {
     (void)state;
-    Settings *s = SETTINGS("llama", "policy.precision=bfloat16");
+    Settings *s = SETTINGS("llama", "policy.precision=bfloat16", "policy.train_global_batch_size=4");
     PlanOptions options = {.ranks = 1, .prompt_tokens = 20};
     Plan plan, quick;
     require(plan_make(&plan, s, &options, &error));
@@ -89,13 +89,51 @@ static void test_peaks(void **state) {
     assert_int_equal(plan.answer_tokens, 12);
     assert_int_equal(plan.step_tokens, 16 * 32);
     assert_true(plan.work[PHASE_ROLLOUT].flops > quick.work[PHASE_ROLLOUT].flops);
-    assert_int_equal(plan.work[PHASE_BACKWARD].flops, 2 * quick.work[PHASE_BACKWARD].flops); // one of two updates
+    // Three of four updates: the reference walks 8 samples of 32 tokens at once, and they have a ninth beside them.
+    assert_int_equal(3 * plan.work[PHASE_BACKWARD].flops, 4 * quick.work[PHASE_BACKWARD].flops);
     // Forward is 2 operations for each weight of a block and token, and attention; masters, moments and gradients are AdamW's.
     uint64_t total = (uint64_t)plan.parameters;
     assert_in_range(plan.peak.by_tag[MEMORY_OPTIMIZER], 8 * total, 8 * total + 65536);
-    // Two updates: the norm reads gradients twice, AdamW reads four numbers and writes three.
-    assert_in_range(plan.work[PHASE_OPTIMIZER].bytes, 2 * 36 * total, 2 * (36 * total + 65536));
+    // Four updates: the norm reads gradients twice, AdamW reads four numbers and writes three.
+    assert_in_range(plan.work[PHASE_OPTIMIZER].bytes, 4 * 36 * total, 4 * (36 * total + 65536));
     assert_in_range(plan.update_phase, PHASE_FORWARD, PHASE_BACKWARD);
+}
+
+#define SAMPLING "policy.generation.vllm_cfg.tensor_parallel_size=2"
+
+// What ranks that share the rollout's weights exchange grows with the rows of a round: of prompts, or of answers. The reference walks
+// samples of several updates together.
+static void test_the_shorter_way_on_ranks(void **state) {
+    (void)state;
+    static const struct {
+        int ranks;
+        int64_t prompt_tokens;
+        char *overrides[4];
+    } cases[] = {
+        {2, 20, {SAMPLING}},
+        {2, 1, {SAMPLING}},
+        {2, 40, {SAMPLING, "whet.prefill_chunk=24"}},
+        {2, 20, {SAMPLING, "whet.max_sequences=6", "policy.precision=bfloat16"}},
+        {2, 20, {SAMPLING, "whet.kv_cache_tokens=96"}},
+        {4, 20, {SAMPLING, "grpo.num_prompts_per_step=5", "policy.train_global_batch_size=20"}},
+        {2, 20, {SAMPLING, "policy.generation.max_new_tokens=1"}},
+        {16, 20, {SAMPLING, "policy.automodel_cfg.tensor_parallel_size=2"}},
+        {2, 20, {"policy.train_global_batch_size=1"}},
+        {1, 20, {"policy.train_global_batch_size=2", "policy.logprob_batch_size=100"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Settings *s = settings("llama", cases[i].overrides);
+        PlanOptions options = {.ranks = cases[i].ranks, .prompt_tokens = cases[i].prompt_tokens};
+        Plan plan, quick;
+        require(plan_make(&plan, s, &options, &error));
+        options.memory_only = true;
+        require(plan_make(&quick, s, &options, &error));
+        for (int phase = 0; phase < PHASE_COUNT; phase++)
+            if (memcmp(&plan.by_phase[phase], &quick.by_phase[phase], sizeof *plan.by_phase))
+                fail_msg("case %zu: %s takes %llu bytes, by the shorter way %llu", i,
+                         ledger_phase_name((MemoryPhase)phase), (unsigned long long)plan.by_phase[phase].total,
+                         (unsigned long long)quick.by_phase[phase].total);
+    }
 }
 
 // ---- what is assumed
@@ -235,7 +273,8 @@ static void test_fit(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 
-        cmocka_unit_test(test_peaks),    cmocka_unit_test(test_lengths), cmocka_unit_test(test_models),
+        cmocka_unit_test(test_peaks),    cmocka_unit_test(test_the_shorter_way_on_ranks),
+        cmocka_unit_test(test_lengths),  cmocka_unit_test(test_models),
         cmocka_unit_test(test_machines), cmocka_unit_test(test_fit),
     };
     return cmocka_run_group_tests_name("plan", tests, setup, teardown);

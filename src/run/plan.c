@@ -1,6 +1,7 @@
 #include "run/plan.h"
 
 #include "base/int64.h"
+#include "run/deal.h"
 #include "run/learning.h"
 #include "run/sft.h"
 #include "run/supervision.h"
@@ -74,6 +75,31 @@ static void make_up(Samples *samples, const EngineRequest *requests, int64_t cou
     }
 }
 
+// The first rounds, up to one that only decodes: no other takes more. What ranks that share the weights exchange grows with the rows
+// of a round, so all that have seats at the beginning take part there; elsewhere any round takes the same.
+static bool begin(Trainer *t, const EngineRequest *requests, int64_t count, const GenerationOptions *sampling,
+                  Error *error) {
+    bool shared = t->sampling.mesh.tensor.size > 1, good;
+    int64_t seats = sampling->max_sequences, group = requests->samples, own, walked = -1;
+    int64_t seated = shared ? (seats + group - 1) / group : 1;
+    EngineRequest *first;
+    Arena scratch = {0};
+    Deal deal;
+    engine_set_sampling(t->engine, sampling);
+    deal_open(&deal, &first, &own, &t->sampling.mesh, requests, count, seats, &scratch);
+    good = engine_start(t->engine, first, int64_smaller(own, seated), (EngineRun){0}, error);
+    for (bool more = good; more;) {
+        const EngineRequest *next = shared && engine_idles(t->engine) ? deal_next(&deal) : NULL;
+        if (next) good = engine_add(t->engine, next, error);
+        if (next && good) continue;
+        more = good && engine_step(t->engine) && shared && engine_counts(t->engine).prompt_tokens > walked;
+        walked = engine_counts(t->engine).prompt_tokens;
+    }
+    deal_close(&deal);
+    arena_close(&scratch);
+    return good;
+}
+
 static bool roll_out(Samples *samples, Trainer *t, const PlanOptions *options, const EngineRequest *requests,
                      int64_t count, int64_t wanted, const GenerationOptions *sampling, Arena *arena, Error *error) {
     bool complete;
@@ -81,10 +107,8 @@ static bool roll_out(Samples *samples, Trainer *t, const PlanOptions *options, c
         if (!trainer_rollout(t, samples, NULL, &complete, arena, requests, count, sampling, (EngineRun){0}, "planning",
                              error))
             return false;
-    } else { // the first round of any run takes all that a run takes
-        engine_set_sampling(t->engine, sampling);
-        if (!engine_start(t->engine, requests, 1, (EngineRun){0}, error)) return false;
-        engine_step(t->engine);
+    } else if (!begin(t, requests, count, sampling, error)) {
+        return false;
     }
     make_up(samples, requests, count, wanted, sampling, arena); // pretended ranks have brought none
     return true;
@@ -137,12 +161,20 @@ static bool validation_of_sft(Trainer *t, const PlanOptions *options, const int6
     return good;
 }
 
+// All updates take the same, and so does the reference beyond as many samples as each rank walks at once.
+static int64_t samples_enough(const Trainer *t, int64_t all, int64_t tokens) {
+    int64_t batch = t->settings->policy.train_global_batch_size;
+    if (!t->has_reference) return batch;
+    int64_t walked = (t->reference.max_rows / tokens + 1) * t->mesh.data.size;
+    return int64_smaller(all, (walked + batch - 1) / batch * batch);
+}
+
 bool plan_step(Trainer *t, const PlanOptions *options, const int64_t *prompt_tokens, int64_t step, Error *error) {
     const Settings *s = t->settings;
     Ledger *ledger = &t->ops.device.ledger;
     int64_t prompts = settings_prompts_per_batch(s), group = s->grpo.num_generations_per_prompt;
     int64_t wanted = s->grpo.num_prompts_per_step * group;
-    if (options->memory_only) wanted = s->policy.train_global_batch_size; // all updates take the same
+    if (options->memory_only) wanted = samples_enough(t, wanted, *prompt_tokens + s->generation.max_new_tokens);
     Arena arena = {0};
     Samples samples;
     StepReport report = {.step = step, .last_step = step, .lr = s->optimizer.lr};
