@@ -136,6 +136,30 @@ static void test_the_shorter_way_on_ranks(void **state) {
     }
 }
 
+// What happens to answers and rewards takes no memory: answers of full length are trained on, and all estimators find what they read.
+static void test_answers_that_are_made_up(void **state) {
+    (void)state;
+    static char *const cases[][4] = {
+        {"grpo.overlong_filtering=true"},
+        {"grpo.adv_estimator.name=gdpo", "data.default.env_name=math_multi_reward"},
+        {"grpo.adv_estimator.name=gdpo", "data.default.env_name=judge", "++env.judge.command=[true]",
+         "grpo.adv_estimator.reward_weights=[1,2,3]"},
+        {"grpo.adv_estimator.name=raw_reward"},
+        {"grpo.adv_estimator.name=reinforce_plus_plus", "loss_fn.use_kl_in_reward=true"},
+        {"grpo.reward_shaping.enabled=true", "grpo.reward_shaping.overlong_buffer_length=8"},
+    };
+    PlanOptions options = {.ranks = 1, .prompt_tokens = 20};
+    Plan plain, plan;
+    require(plan_make(&plain, SETTINGS("llama"), &options, &error));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *overrides[5] = {0};
+        memcpy(overrides, cases[i], sizeof cases[i]);
+        require(plan_make(&plan, settings("llama", overrides), &options, &error));
+        assert_memory_equal(plan.by_phase, plain.by_phase, sizeof plan.by_phase);
+        assert_memory_equal(plan.work, plain.work, sizeof plan.work);
+    }
+}
+
 // ---- what is assumed
 
 static void test_lengths(void **state) {
@@ -273,9 +297,13 @@ static void test_fit(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 
-        cmocka_unit_test(test_peaks),    cmocka_unit_test(test_the_shorter_way_on_ranks),
-        cmocka_unit_test(test_lengths),  cmocka_unit_test(test_models),
-        cmocka_unit_test(test_machines), cmocka_unit_test(test_fit),
+        cmocka_unit_test(test_peaks),
+        cmocka_unit_test(test_the_shorter_way_on_ranks),
+        cmocka_unit_test(test_answers_that_are_made_up),
+        cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_models),
+        cmocka_unit_test(test_machines),
+        cmocka_unit_test(test_fit),
     };
     return cmocka_run_group_tests_name("plan", tests, setup, teardown);
 }

@@ -63,7 +63,7 @@ static void make_up(Samples *samples, const EngineRequest *requests, int64_t cou
             int64_t b = samples->count++, limit = requests[p].count + sampling->max_new_tokens;
             samples->prompt[b] = requests[p].prompt;
             samples->prompt_length[b] = (int32_t)requests[p].count;
-            samples->finish[b] = FINISH_LENGTH;
+            samples->finish[b] = FINISH_STOP; // with its last token: overlong filtering would leave it out of the loss
             samples->stopped_by[b] = -1;
             samples->offset[b + 1] = samples->offset[b] + int64_smaller(limit, sampling->max_length);
         }
@@ -98,6 +98,15 @@ static bool begin(Trainer *t, const EngineRequest *requests, int64_t count, cons
     deal_close(&deal);
     arena_close(&scratch);
     return good;
+}
+
+// Every other sample is right. Of how many components a reward consists is not known before it answers: as many as have weights.
+static void score(Samples *samples, const AdvantageOptions *options, Arena *arena) {
+    samples->reward = arena_array(arena, float, samples->count);
+    samples->valid = arena_array(arena, float, samples->count);
+    for (int64_t b = 0; b < samples->count; b++) samples->reward[b] = (float)(b % 2), samples->valid[b] = 1;
+    samples->component_count = options->reward_weight_count ? (int)options->reward_weight_count : 2;
+    for (int c = 0; c < samples->component_count; c++) samples->component[c] = samples->reward;
 }
 
 static bool roll_out(Samples *samples, Trainer *t, const PlanOptions *options, const EngineRequest *requests,
@@ -190,9 +199,7 @@ bool plan_step(Trainer *t, const PlanOptions *options, const int64_t *prompt_tok
     bool good = roll_out(&samples, t, options, requests, prompts, wanted, &s->generation, &arena, error);
     ledger_enter(ledger, before);
     if (good) {
-        samples.reward = arena_array(&arena, float, samples.count);
-        samples.valid = arena_array(&arena, float, samples.count);
-        for (int64_t b = 0; b < samples.count; b++) samples.reward[b] = (float)(b % 2), samples.valid[b] = 1;
+        score(&samples, &s->adv_estimator, &arena);
         good = learning_run(&report, &complete, &samples, t, &arena, error);
     }
     arena_close(&arena);
