@@ -294,6 +294,20 @@ static void test_fit(void **state) {
     assert_true(fit.fits && fit.whole_batch && fit.micro_batch == 8 && fit.all_positions);
 }
 
+// Micro-batches are multiples of whet.reduction_block, in which they are walked: they take what one block takes.
+static void test_fit_in_blocks(void **state) {
+    (void)state;
+    char *overrides[] = {arena_format(&arena, "policy.model_name=%s", path("llama")), "whet.reduction_block=3"};
+    PlanOptions options = {.ranks = 1};
+    PlanArm arm = {.label = "", .overrides = overrides, .override_count = 2};
+    arm.settings = SETTINGS("llama", "whet.reduction_block=3");
+    require(plan_make(&arm.plan, arm.settings, &options, &error));
+    PlanFit fit;
+    require(plan_fit(&fit, arm.plan.peak.total, &arm, &options, &arena, &error));
+    assert_true(fit.fits && fit.whole_batch && fit.micro_batch == 6);
+    assert_int_equal(fit.peak_micro_batch, arm.plan.peak.total);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
 
@@ -304,6 +318,7 @@ int main(void) {
         cmocka_unit_test(test_models),
         cmocka_unit_test(test_machines),
         cmocka_unit_test(test_fit),
+        cmocka_unit_test(test_fit_in_blocks),
     };
     return cmocka_run_group_tests_name("plan", tests, setup, teardown);
 }

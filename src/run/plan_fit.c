@@ -63,7 +63,13 @@ static void set_budget(Trial *trial, const Search *search, int64_t samples, int6
 
 typedef void SetTrial(Trial *trial, const Search *search, int64_t size);
 
-static void set_micro_batch(Trial *trial, const Search *search, int64_t samples) {
+// Micro-batches are multiples of it.
+static int64_t block_of(const Search *search) {
+    return int64_larger(search->arm->settings->whet.reduction_block, 1);
+}
+
+static void set_micro_batch(Trial *trial, const Search *search, int64_t blocks) {
+    int64_t samples = blocks * block_of(search);
     set(trial, search->arena, "policy.train_micro_batch_size=%lld", (long long)samples);
     set_budget(trial, search, samples, search->arm->settings->policy.max_total_sequence_length);
 }
@@ -180,8 +186,9 @@ bool plan_fit(PlanFit *fit, uint64_t memory, const PlanArm *arm, const PlanOptio
     if (!plan_model_open(&model, policy->model_name, policy->hf_config_overrides, error)) return false;
     int64_t pages = model.architecture.max_positions / KV_PAGE_TOKENS;
     plan_model_close(&model);
-    fit->micro_batch = largest(&fit->peak_micro_batch, &search, set_micro_batch, policy->train_global_batch_size);
-    fit->whole_batch = fit->micro_batch == policy->train_global_batch_size;
+    int64_t block = block_of(&search), blocks = int64_larger(policy->train_global_batch_size / block, 1);
+    fit->micro_batch = block * largest(&fit->peak_micro_batch, &search, set_micro_batch, blocks);
+    fit->whole_batch = fit->micro_batch == block * blocks;
     fit->sequence_length = KV_PAGE_TOKENS * largest(&fit->peak_sequence_length, &search, set_length, pages);
     fit->all_positions = fit->sequence_length == pages * KV_PAGE_TOKENS;
     find_helps(fit, &search);
