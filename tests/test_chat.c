@@ -139,6 +139,16 @@ static void test_continue(void **state) {
     expect_chat("{% for m in messages %}{{ m.content | trim }};{% endfor %}", messages, on, "q;a b");
     expect_chat("{{ messages[0].content[1].text }}{{ messages[0].content[0].type }}",
                 "[{\"content\": [{\"type\": \"image\"}, {\"text\": \"t\"}]}]", on, "t");
+    // A field by name; reasoning is continued under whichever of its names the template prints.
+    const char *thinks = "[{\"role\": \"assistant\", \"reasoning\": \"so\", \"content\": \"a\"}]";
+    expect_chat("<think>{{ messages[0].reasoning_content }}</think>{{ messages[0].content }}", thinks,
+                "{\"continue_final_message\": \"reasoning_content\"}", "<think>so");
+    expect_chat("<think>{{ messages[0].thinking }}</think>{{ messages[0].content }}", thinks,
+                "{\"continue_final_message\": \"reasoning\"}", "<think>so");
+    expect_chat("{{ messages[0].content }}{{ messages[0].role }};", thinks, "{\"continue_final_message\": \"role\"}",
+                "aassistant");
+    expect_refusal(SAY, messages, "{\"continue_final_message\": \"thinking\"}",
+                   "chat.jinja: ValueError: continue_final_message: the thinking of the last message is no text");
     expect_refusal(SAY, messages, "{\"continue_final_message\": true, \"add_generation_prompt\": true}",
                    "chat.jinja: ValueError: continue_final_message and add_generation_prompt do not go together");
     expect_refusal(

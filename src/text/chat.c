@@ -43,17 +43,18 @@ static bool put(JinjaRun *run, JinjaValue dict, const char *name, JinjaValue val
     return jinja_value_put(run, dict, jinja_value_string(name), value);
 }
 
+static const char *const reasoning_names[] = {"reasoning_content", "thinking", "reasoning"};
+
 // A copy of the message without nulls, with its reasoning under both names: thinking first of all keys, as in
 // transformers, since a template may print the whole message.
 static bool normalize_message(JinjaRun *run, size_t number, JinjaValue message, JinjaValue *normal) {
-    static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
     if (message.kind != JINJA_DICT)
         return jinja_run_fault(run, "TypeError", "message %zu is not an object but a %s", number,
                                jinja_value_type(message));
     *normal = jinja_value_dict(run);
     JinjaValue reasoning = {.kind = JINJA_MISSING};
     for (size_t i = 0; i < 3 && (reasoning.kind == JINJA_MISSING || reasoning.kind == JINJA_NONE); i++)
-        reasoning = jinja_value_member(message, names[i]);
+        reasoning = jinja_value_member(message, reasoning_names[i]);
     bool reasoned = reasoning.kind != JINJA_MISSING && reasoning.kind != JINJA_NONE;
     if (reasoned && !put(run, *normal, "thinking", reasoning)) return false;
     for (size_t i = 0; i < message.dict->count; i++) {
@@ -89,18 +90,28 @@ static bool mark_parts(JinjaRun *run, JinjaValue parts, JinjaValue *text, JinjaV
     return jinja_run_fault(run, "ValueError", "continue_final_message: the last message holds no text to continue");
 }
 
-// Marks the end of the last message; *text is what it said before.
-static bool mark_last(JinjaRun *run, JinjaValue messages, JinjaValue *text) {
-    JinjaValue message = messages.list->items[messages.list->count - 1], longer;
-    *text = jinja_value_member(message, "content");
-    if (text->kind == JINJA_LIST) {
-        if (!mark_parts(run, *text, text, &longer)) return false;
-    } else if (text->kind != JINJA_STRING) {
-        return jinja_run_fault(run, "ValueError", "continue_final_message: the content of the last message is no text");
-    } else if (!marked(run, *text, &longer)) {
+// Marks the end of a field of the last message; *text is what it said before. Reasoning is marked under all its names.
+static bool mark_last(JinjaRun *run, JinjaValue messages, JinjaValue field, JinjaValue *text) {
+    JinjaValue message = messages.list->items[messages.list->count - 1], whole, longer, other;
+    bool reasoning = false, same;
+    if (!jinja_value_get(run, message, field, &whole)) return false;
+    *text = whole;
+    if (whole.kind == JINJA_LIST) {
+        if (!mark_parts(run, whole, text, &longer)) return false;
+    } else if (whole.kind != JINJA_STRING) {
+        return jinja_run_fault(run, "ValueError", "continue_final_message: the %.*s of the last message is no text",
+                               (int)(field.size < 100 ? field.size : 100), field.text);
+    } else if (!marked(run, whole, &longer)) {
         return false;
     }
-    return put(run, message, "content", longer);
+    for (size_t i = 0; i < 3; i++) reasoning |= jinja_value_is(field, reasoning_names[i]);
+    for (size_t i = 0; reasoning && i < 3; i++) {
+        other = jinja_value_member(message, reasoning_names[i]);
+        if (other.kind == JINJA_MISSING) continue;
+        if (!jinja_value_equal(run, other, whole, &same) || (same && !put(run, message, reasoning_names[i], longer)))
+            return false;
+    }
+    return jinja_value_put(run, message, field, longer);
 }
 
 // Cuts the rendered text at the last mark; what the template stripped from the mark was stripped from the text, too.
@@ -126,22 +137,25 @@ static bool check_objects(JinjaRun *run, JinjaValue variables, const char *name)
     return good || jinja_run_fault(run, "ValueError", "%s must be a list of objects", name);
 }
 
-static bool copy_variables(JinjaRun *run, JinjaValue given, JinjaValue *variables, bool *goes_on) {
+// *continued: the field of the last message that is to be continued, or MISSING.
+static bool copy_variables(JinjaRun *run, JinjaValue given, JinjaValue *variables, JinjaValue *continued) {
     *variables = jinja_value_dict(run);
-    *goes_on = false;
+    *continued = (JinjaValue){.kind = JINJA_MISSING};
     for (size_t i = 0; given.kind == JINJA_DICT && i < given.dict->count; i++) {
         const JinjaEntry *entry = &given.dict->entries[i];
         if (jinja_value_is(entry->key, "messages"))
             return jinja_run_fault(run, "ValueError", "the messages are given twice: also among the variables");
-        if (jinja_value_is(entry->key, "continue_final_message"))
-            *goes_on = jinja_value_truth(entry->value);
-        else if (!jinja_value_put(run, *variables, entry->key, entry->value))
+        if (jinja_value_is(entry->key, "continue_final_message")) {
+            bool named = entry->value.kind == JINJA_STRING;
+            if (jinja_value_truth(entry->value)) *continued = named ? entry->value : jinja_value_string("content");
+        } else if (!jinja_value_put(run, *variables, entry->key, entry->value)) {
             return false;
+        }
     }
     JinjaValue prompt = jinja_value_member(*variables, "add_generation_prompt");
     if (prompt.kind == JINJA_MISSING && !put(run, *variables, "add_generation_prompt", jinja_value_bool(false)))
         return false;
-    if (*goes_on && jinja_value_truth(prompt))
+    if (continued->kind != JINJA_MISSING && jinja_value_truth(prompt))
         return jinja_run_fault(run, "ValueError",
                                "continue_final_message and add_generation_prompt do not go together");
     return check_objects(run, *variables, "tools") && check_objects(run, *variables, "documents");
@@ -149,8 +163,7 @@ static bool copy_variables(JinjaRun *run, JinjaValue given, JinjaValue *variable
 
 static bool render(const ChatTemplate *template, JinjaRun *run, JinjaValue messages, JinjaValue given,
                    const ChatClock *clock, JinjaRendered *rendered) {
-    JinjaValue variables, normal = jinja_value_list(run, JINJA_LIST), message, last;
-    bool goes_on;
+    JinjaValue variables, normal = jinja_value_list(run, JINJA_LIST), message, last, continued;
     if (messages.kind != JINJA_LIST || !messages.list->count)
         return jinja_run_fault(run, "ValueError", "the messages are %s",
                                messages.kind == JINJA_LIST ? "empty" : "no list");
@@ -158,7 +171,9 @@ static bool render(const ChatTemplate *template, JinjaRun *run, JinjaValue messa
         if (!normalize_message(run, i + 1, messages.list->items[i], &message)) return false;
         jinja_value_push(run, normal, message);
     }
-    if (!copy_variables(run, given, &variables, &goes_on) || (goes_on && !mark_last(run, normal, &last))) return false;
+    if (!copy_variables(run, given, &variables, &continued)) return false;
+    bool goes_on = continued.kind != JINJA_MISSING;
+    if (goes_on && !mark_last(run, normal, continued, &last)) return false;
     if (!put(run, variables, "messages", normal)) return false;
     return jinja_render(template->parsed, run, variables, clock, rendered) &&
            (!goes_on || cut_at_mark(run, last, &rendered->text));

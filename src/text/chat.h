@@ -4,7 +4,8 @@
 // Around the template: keys of a message whose value is null are dropped; the first of reasoning_content, thinking and
 // reasoning that a message has also becomes its reasoning_content and thinking; messages, tools (null), documents
 // (null) and add_generation_prompt (false) are always defined, everything else only if the caller passes it: special
-// tokens, too, are the caller's to pass. continue_final_message renders the last message without what follows it.
+// tokens, too, are the caller's to pass. continue_final_message ends the text behind the content of the last
+// message or, where it is a string ("reasoning_content"), behind the field of that name.
 #pragma once
 #include "base/arena.h"
 #include "base/error.h"
