@@ -180,7 +180,7 @@ static bool filter_int(JinjaRun *run, JinjaValue subject, const JinjaValue *boun
     if (!jinja_call_integer(run, bound[1], 10, &base)) return false;
     if (subject.kind == JINJA_UNDEFINED) return jinja_value_fail(run, subject);
     if (subject.kind == JINJA_STRING) {
-        if (!jinja_run_step(run, subject.size / 16) || !jinja_string_decimals(run, subject, &subject)) return false;
+        if (!jinja_run_step(run, subject.size / 16) || !jinja_string_plain(run, subject, &subject)) return false;
         bool valid = base == 0 || (base >= 2 && base <= 36);
         if (valid && jinja_number_parse_int(run, subject.text, subject.size, (int)base, value)) return true;
         if (!jinja_run_good(run)) return false;
@@ -198,7 +198,7 @@ static bool filter_float(JinjaRun *run, JinjaValue subject, const JinjaValue *bo
     if (subject.kind == JINJA_UNDEFINED) return jinja_value_fail(run, subject);
     *value = bound[0].kind == JINJA_MISSING ? jinja_value_real(0) : bound[0];
     if (subject.kind == JINJA_STRING &&
-        (!jinja_run_step(run, subject.size / 16) || !jinja_string_decimals(run, subject, &subject)))
+        (!jinja_run_step(run, subject.size / 16) || !jinja_string_plain(run, subject, &subject)))
         return false;
     bool good = subject.kind == JINJA_STRING ? jinja_number_parse_real(subject.text, subject.size, &real)
                                              : jinja_number_to_real(subject, &real);
@@ -237,7 +237,7 @@ static bool filter_filesizeformat(JinjaRun *run, JinjaValue subject, const Jinja
                                         "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"};
     double bytes, base = jinja_value_truth(bound[0]) ? 1024 : 1000, unit = base;
     char text[64];
-    if (subject.kind == JINJA_STRING && !jinja_string_decimals(run, subject, &subject)) return false;
+    if (subject.kind == JINJA_STRING && !jinja_string_plain(run, subject, &subject)) return false;
     bool good = subject.kind == JINJA_STRING ? jinja_number_parse_real(subject.text, subject.size, &bytes)
                                              : jinja_number_to_real(subject, &bytes);
     if (!good || !isfinite(bytes)) return jinja_run_fault(run, "ValueError", "could not convert to a file size");

@@ -90,17 +90,8 @@ static int digit_value(char c) {
 }
 
 static void strip(const char **text, size_t *size) {
-    JinjaValue rest = jinja_value_text(*text, *size);
-    size_t from = 0, to = rest.size, length;
-    while (from < to && jinja_text_is_space(jinja_text_codepoint(rest.text, from, &length))) from += length;
-    while (to > from) {
-        size_t last = to - 1;
-        while (last > from && ((uint8_t)rest.text[last] & 0xc0) == 0x80) last--;
-        if (!jinja_text_is_space(jinja_text_codepoint(rest.text, last, NULL))) break;
-        to = last;
-    }
-    *text += from;
-    *size = to - from;
+    while (*size && isspace((unsigned char)**text)) ++*text, --*size;
+    while (*size && isspace((unsigned char)(*text)[*size - 1])) --*size;
 }
 
 // Skips 0x, 0o, 0b where the base allows it; base 0 is settled.

@@ -227,20 +227,22 @@ static bool is_decimal(uint32_t c) {
     return category_of(c) == UTF8PROC_CATEGORY_ND;
 }
 
-// Decimal digits stand in runs of ten or a multiple of it, from 0 on.
-bool jinja_string_decimals(JinjaRun *run, JinjaValue text, JinjaValue *ascii) {
+// Decimal digits of a script stand in runs of ten or a multiple of it, from 0 on.
+bool jinja_string_plain(JinjaRun *run, JinjaValue text, JinjaValue *plain) {
     JinjaBuffer buffer = {0};
-    *ascii = text;
+    *plain = text;
     if (jinja_string_is(text, JINJA_IS_ASCII)) return true;
     for (size_t at = 0, size; at < text.size; at += size) {
         uint32_t c = jinja_text_codepoint(text.text, at, &size), zero = c;
         while (is_decimal(zero)) zero--;
-        if (c < 0x80 || zero == c)
+        if (c >= 0x80 && jinja_text_is_space(c))
+            jinja_run_puts(run, &buffer, " ");
+        else if (zero == c)
             jinja_run_put(run, &buffer, text.text + at, size);
         else
             jinja_run_putc(run, &buffer, '0' + (c - zero - 1) % 10);
     }
-    *ascii = jinja_text_taken(&buffer);
+    *plain = jinja_text_taken(&buffer);
     return jinja_run_step(run, text.size);
 }
 
@@ -327,6 +329,13 @@ static void put_lower(JinjaRun *run, JinjaBuffer *buffer, JinjaValue text, size_
     }
 }
 
+static void put_folded(JinjaRun *run, JinjaBuffer *buffer, uint32_t c) {
+    utf8proc_int32_t folded[8];
+    int last = 0;
+    utf8proc_ssize_t count = utf8proc_decompose_char((utf8proc_int32_t)c, folded, 8, UTF8PROC_CASEFOLD, &last);
+    for (utf8proc_ssize_t i = 0; i < count && i < 8; i++) jinja_run_putc(run, buffer, (uint32_t)folded[i]);
+}
+
 bool jinja_string_case(JinjaRun *run, JinjaValue text, JinjaCase to, JinjaValue *value) {
     JinjaBuffer buffer = {0};
     bool in_word = false;
@@ -339,10 +348,8 @@ bool jinja_string_case(JinjaRun *run, JinjaValue text, JinjaCase to, JinjaValue 
             put_upper(run, &buffer, c, to == JINJA_TITLE || to == JINJA_CAPITALIZE);
         else if (to == JINJA_SWAPCASE && !is_upper(c))
             jinja_run_put(run, &buffer, text.text + at, size);
-        else if (to == JINJA_CASEFOLD && c == 0xdf)
-            jinja_run_puts(run, &buffer, "ss");
-        else if (to == JINJA_CASEFOLD && (c == 0x3c2 || c == 0x3a3))
-            jinja_run_putc(run, &buffer, 0x3c3);
+        else if (to == JINJA_CASEFOLD)
+            put_folded(run, &buffer, c);
         else
             put_lower(run, &buffer, text, at, c, size);
         in_word = is_cased(c);

@@ -49,8 +49,9 @@ typedef enum JinjaClass {
     JINJA_IS_UPPER,
 } JinjaClass;
 bool jinja_string_is(JinjaValue text, JinjaClass class);
-// The decimal digits of all scripts as those of ASCII, as int() and float() read them.
-bool jinja_string_decimals(JinjaRun *run, JinjaValue text, JinjaValue *ascii);
+// What int() and float() read of a text that is not ASCII: the decimal digits of all scripts are those of ASCII, blanks of
+// other kinds are spaces.
+bool jinja_string_plain(JinjaRun *run, JinjaValue text, JinjaValue *plain);
 bool jinja_string_is_word(uint32_t codepoint); // \w of Python's re
 
 // HTML escapes of markupsafe: & < > ' ". What is marked safe stays as it is; the result is marked.
