@@ -79,13 +79,19 @@ static void test_a_small_json_is_read(void **state) {
     (void)state;
     Tokenizer *tokenizer = opened(&(Parts){
         .added = "{\"id\": 10, \"content\": \"<s>\", \"special\": true}, {\"id\": 1, \"content\": \"h\"}",
-        .config = "{\"eos_token\": {\"content\": \"<s>\"}, \"pad_token\": \"o\", \"bos_token\": null}",
+        .config = "{\"eos_token\": {\"content\": \"<s>\"}, \"pad_token\": \"o\", \"bos_token\": null, "
+                  "\"unk_token\": \"<unk>\", \"cls_token\": {\"content\": \"he\"}, \"sep_token\": null}",
     });
     assert_string_equal(encoded(tokenizer, "hello <s>"), "1 2 7 4 5 10"); // h is an added token: it does not merge
     assert_string_equal(encoded(tokenizer, "z"), "");
     assert_int_equal(tokenizer_eos(tokenizer), 10);
     assert_int_equal(tokenizer_pad(tokenizer), 4);
     assert_int_equal(tokenizer_bos(tokenizer), -1);
+    assert_string_equal(tokenizer_named(tokenizer, "eos_token"), "<s>");
+    assert_string_equal(tokenizer_named(tokenizer, "unk_token"), "<unk>"); // for templates: need not be a token
+    assert_string_equal(tokenizer_named(tokenizer, "cls_token"), "he");
+    assert_null(tokenizer_named(tokenizer, "bos_token"));
+    assert_null(tokenizer_named(tokenizer, "sep_token"));
     assert_int_equal(tokenizer_size(tokenizer), 11);
     assert_true(tokenizer_is_special(tokenizer, 10) && !tokenizer_is_special(tokenizer, 1));
     tokenizer_close(tokenizer);
@@ -203,6 +209,7 @@ static void test_what_is_not_understood_is_refused(void **state) {
         {{.added = "7"}, "entry 0 has no content"},
         {{.added = "{\"id\": 9, \"content\": \"<s>\", \"rstrip\": 1}"}, "added token \"<s>\": rstrip must be"},
         {{.config = "{\"eos_token\": \"</s>\"}"}, "eos_token \"</s>\" is no token of tokenizer.json"},
+        {{.config = "{\"mask_token\": 5}"}, "mask_token must be a string"},
         {{.config = "{\"eos_token\": 5}"}, "eos_token must be a string"},
         {{.config = "{\"add_bos_token\": 1}"}, "add_bos_token must be true or false"},
         {{.config = "{\"clean_up_tokenization_spaces\": true, "

@@ -145,6 +145,15 @@ int32_t tokenizer_pad(const Tokenizer *tokenizer) {
     return tokenizer->pad_id;
 }
 
+const char *tokenizer_named(const Tokenizer *tokenizer, const char *name) {
+    if (!strcmp(name, "bos_token")) return tokenizer_token_text(tokenizer, tokenizer->bos_id);
+    if (!strcmp(name, "eos_token")) return tokenizer_token_text(tokenizer, tokenizer->eos_id);
+    if (!strcmp(name, "pad_token")) return tokenizer_token_text(tokenizer, tokenizer->pad_id);
+    for (int i = 0; i < TOKENIZER_NAMED; i++)
+        if (!strcmp(name, tokenizer_build_names[i])) return tokenizer->named[i];
+    return NULL;
+}
+
 static const VocabularyToken *token_of(const Tokenizer *tokenizer, int32_t id) {
     bool there = id >= 0 && id < tokenizer->vocabulary.size && tokenizer->vocabulary.tokens[id].text;
     return there ? tokenizer->vocabulary.tokens + id : NULL;

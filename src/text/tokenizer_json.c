@@ -139,6 +139,19 @@ static bool read_config_token(const Tokenizer *tokenizer, int32_t *id, const jso
            error_set(error, "tokenizer_config.json: %s \"%.200s\" is no token of tokenizer.json", key, text);
 }
 
+// Those that only chat templates see need not be tokens.
+static bool read_named(Tokenizer *tokenizer, const json_t *config, Error *error) {
+    for (int i = 0; i < TOKENIZER_NAMED; i++) {
+        const char *key = tokenizer_build_names[i];
+        const json_t *value = json_object_get(config, key);
+        if (!value || json_is_null(value)) continue;
+        const char *text = json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
+        if (!text) return error_set(error, "tokenizer_config.json: %s must be a string", key);
+        tokenizer->named[i] = arena_string(&tokenizer->arena, text);
+    }
+    return true;
+}
+
 // What transformers makes of tokenizer_config.json beside a tokenizer.json: the post-processor alone says what is added to a
 // text, and texts of BPE are not cleaned up.
 static bool read_config(Tokenizer *tokenizer, const json_t *config, Error *error) {
@@ -148,6 +161,7 @@ static bool read_config(Tokenizer *tokenizer, const json_t *config, Error *error
     if (!read_config_token(tokenizer, &tokenizer->bos_id, config, "bos_token", error) ||
         !read_config_token(tokenizer, &tokenizer->eos_id, config, "eos_token", error) ||
         !read_config_token(tokenizer, &tokenizer->pad_id, config, "pad_token", error) ||
+        !read_named(tokenizer, config, error) ||
         !tokenizer_keys_flag(&add_bos, config, what, "add_bos_token", prefixed, error) ||
         !tokenizer_keys_flag(&add_eos, config, what, "add_eos_token", suffixed, error) ||
         !tokenizer_keys_flag(&clean_up, config, what, "clean_up_tokenization_spaces", false, error) ||
