@@ -73,7 +73,7 @@ function accuracyCard() {
 
 function comparison(part) {
     const proofs = found.proofs || {}, initial = proofs.initial || [], differing = initial.reduce((sum, one) => sum + one.differing, 0), asked = initial.reduce((sum, one) => sum + one.answers, 0);
-    part.append(h("p", { class: "soft" }, "What changes is ", h("span", { class: "mono" }, found.key), ": ", found.values.join(", "), ". Seeds " + found.seeds.join(", ") + ", " + number(found.steps) + " steps each."),
+    part.append(h("p", { class: "soft" }, "What changes is ", h("span", { class: "mono" }, found.key), ": ", found.values.join(", "), (found.seeds.length > 1 ? ". Seeds " : ". Seed ") + found.seeds.join(", ") + ", " + number(found.steps) + " steps each."),
         h("div", { class: "grid wide" }, found.differences.map(verdictCard)),
         h("div", { class: "grid" }, meanCard("Held-out accuracy", "accuracy", found.validations, number), meanCard("Training reward, moving average of 10", "reward_average", null, number),
             meanCard("Peak memory", "peak_mb", null, mebibytes)),
