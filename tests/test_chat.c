@@ -289,6 +289,16 @@ static void test_hostile_templates(void **state) {
         "{% set ns = namespace(s=[1]) %}{% for i in range(9999) %}{% set ns.s = [ns.s] %}{% endfor %}{{ ns.s }}",
         "LimitError", 1);
     expect_fault("{% set ns = namespace() %}{% set ns.me = ns %}{{ ns }}", "LimitError", 1);
+#define DEEP                                                                                                           \
+    "{% set ns = namespace(t=(1,)) %}{% for i in range(9) %}{% for j in range(99999) %}{% set ns.t = (ns.t,) %}"       \
+    "{% endfor %}{% endfor %}"
+#define WIDE "{% set ns = namespace(t=(1,)) %}{% for i in range(60) %}{% set ns.t = (ns.t, ns.t) %}{% endfor %}"
+    expect_fault(DEEP "{{ ns.t is filter }}", "LimitError", 1);
+    expect_fault(DEEP "{{ {}[ns.t] }}", "LimitError", 1);
+    expect_fault(DEEP "{{ {ns.t: 1} }}", "LimitError", 1);
+    expect_fault(WIDE "{{ ns.t is test }}", "LimitError", 1);
+    expect_fault(WIDE "{{ {}[ns.t] }}", "LimitError", 1);
+    expect_fault(WIDE "{{ {ns.t: 1} }}", "LimitError", 1);
     expect_fault("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "LimitError", 1);
     expect_fault("{{ 'ab' * 10 ** 12 }}", "LimitError", 1);
     expect_fault("{{ [1] * 10 ** 12 }}", "LimitError", 1);

@@ -486,7 +486,10 @@ static bool attribute(JinjaRun *run, JinjaValue object, JinjaValue name, JinjaVa
 static bool item(JinjaRun *run, JinjaValue object, JinjaValue key, JinjaValue *value) {
     *value = (JinjaValue){.kind = JINJA_MISSING};
     size_t length;
-    if (object.kind == JINJA_DICT) return !jinja_value_hashable(key) || jinja_value_get(run, object, key, value);
+    if (object.kind == JINJA_DICT) {
+        bool hashable;
+        return jinja_value_hashable(run, key, &hashable) && (!hashable || jinja_value_get(run, object, key, value));
+    }
     bool sequence = object.kind == JINJA_STRING || object.kind == JINJA_LIST || object.kind == JINJA_TUPLE ||
                     object.kind == JINJA_RANGE;
     if (!sequence || (key.kind != JINJA_INT && key.kind != JINJA_BOOL)) return true;

@@ -133,7 +133,7 @@ static bool test_sameas(JinjaRun *run, JinjaValue a, JinjaValue b, bool *truth) 
 bool jinja_test_apply(JinjaRun *run, int test, JinjaValue subject, const JinjaArguments *arguments, bool *truth) {
     const struct Row *row = &rows[test];
     JinjaValue bound[JINJA_MOST_BOUND], text;
-    bool divisible = row->kind == TEST_REMAINDER && !row->detail;
+    bool hashable, divisible = row->kind == TEST_REMAINDER && !row->detail;
     bool binary = row->kind == TEST_COMPARE || row->kind == TEST_SAMEAS || divisible;
     if (!jinja_call_bind(run, row->name,
                          divisible                  ? "num"
@@ -151,8 +151,8 @@ bool jinja_test_apply(JinjaRun *run, int test, JinjaValue subject, const JinjaAr
     case TEST_SAMEAS: return test_sameas(run, subject, bound[0], truth);
     case TEST_FILTER:
     case TEST_TEST:
-        if (!jinja_value_hashable(subject))
-            return jinja_run_fault(run, "TypeError", "unhashable type: '%s'", jinja_value_type(subject));
+        if (!jinja_value_hashable(run, subject, &hashable)) return false;
+        if (!hashable) return jinja_run_fault(run, "TypeError", "unhashable type: '%s'", jinja_value_type(subject));
         *truth = subject.kind == JINJA_STRING &&
                  (row->kind == TEST_FILTER ? jinja_filter_find(subject) : jinja_test_find(subject)) >= 0;
         return true;

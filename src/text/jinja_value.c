@@ -156,15 +156,21 @@ static bool is_number(JinjaValue value) {
     return is_integer(value) || value.kind == JINJA_FLOAT || value.kind == JINJA_BIG;
 }
 
-// Equal keys have equal hashes: 1, 1.0 and True are one key.
-bool jinja_value_hashable(JinjaValue value) {
-    if (value.kind == JINJA_VIEW) return value.view == JINJA_VALUES;
-    if (value.kind != JINJA_TUPLE) return value.kind != JINJA_LIST && value.kind != JINJA_DICT;
-    for (size_t i = 0; i < value.list->count; i++)
-        if (!jinja_value_hashable(value.list->items[i])) return false;
+static bool is_hashable_alone(JinjaValue value) {
+    return value.kind == JINJA_VIEW ? value.view == JINJA_VALUES : value.kind != JINJA_LIST && value.kind != JINJA_DICT;
+}
+
+bool jinja_value_hashable(JinjaRun *run, JinjaValue value, bool *hashable) {
+    *hashable = is_hashable_alone(value);
+    if (value.kind != JINJA_TUPLE) return true;
+    if (!jinja_run_step(run, value.list->count) || !jinja_run_enter(run)) return false;
+    for (size_t i = 0; i < value.list->count && *hashable; i++)
+        if (!jinja_value_hashable(run, value.list->items[i], hashable)) return false;
+    jinja_run_leave(run);
     return true;
 }
 
+// Equal keys have equal hashes: 1, 1.0 and True are one key.
 static bool hash_of(JinjaRun *run, JinjaValue key, uint64_t *hash) {
     switch (key.kind) {
     case JINJA_FLOAT:
@@ -195,7 +201,7 @@ static bool hash_of(JinjaRun *run, JinjaValue key, uint64_t *hash) {
     }
     default:
         *hash = key.kind;
-        return jinja_value_hashable(key) ||
+        return is_hashable_alone(key) ||
                jinja_run_fault(run, "TypeError", "unhashable type: '%s'", jinja_value_type(key));
     }
 }

@@ -145,7 +145,8 @@ bool jinja_value_contains(JinjaRun *run, JinjaValue container, JinjaValue item, 
 
 void jinja_value_push(JinjaRun *run, JinjaValue list, JinjaValue item);
 
-bool jinja_value_hashable(JinjaValue value); // may be a key
+// Whether the value may be a key. Fails when it is nested too deeply to tell.
+bool jinja_value_hashable(JinjaRun *run, JinjaValue value, bool *hashable);
 
 // Sets or replaces. Fails when the key cannot be hashed.
 bool jinja_value_put(JinjaRun *run, JinjaValue dict, JinjaValue key, JinjaValue value);
