@@ -261,14 +261,20 @@ static uint64_t peak_with(char *first, char *second) {
     return plan.peak.total;
 }
 
+static PlanArm planned_arm(char *setting, const PlanOptions *options) {
+    char **overrides = arena_array(&arena, char *, 2);
+    overrides[0] = arena_format(&arena, "policy.model_name=%s", path("llama"));
+    overrides[1] = setting;
+    PlanArm arm = {.label = "", .overrides = overrides, .override_count = 2, .settings = SETTINGS("llama", setting)};
+    require(plan_make(&arm.plan, arm.settings, options, &error));
+    return arm;
+}
+
 // What is said to fit does, one more does not; a setting saves what it is said to save.
 static void test_fit(void **state) {
     (void)state;
-    char *overrides[] = {arena_format(&arena, "policy.model_name=%s", path("llama")), "policy.precision=bfloat16"};
     PlanOptions options = {.ranks = 1};
-    PlanArm arm = {.label = "", .overrides = overrides, .override_count = 2};
-    arm.settings = SETTINGS("llama", "policy.precision=bfloat16");
-    require(plan_make(&arm.plan, arm.settings, &options, &error));
+    PlanArm arm = planned_arm("policy.precision=bfloat16", &options);
     PlanFit fit;
     uint64_t memory = arm.plan.peak.total + 20000;
     require(plan_fit(&fit, memory, &arm, &options, &arena, &error));
@@ -297,11 +303,8 @@ static void test_fit(void **state) {
 // Micro-batches are multiples of whet.reduction_block, in which they are walked: they take what one block takes.
 static void test_fit_in_blocks(void **state) {
     (void)state;
-    char *overrides[] = {arena_format(&arena, "policy.model_name=%s", path("llama")), "whet.reduction_block=3"};
     PlanOptions options = {.ranks = 1};
-    PlanArm arm = {.label = "", .overrides = overrides, .override_count = 2};
-    arm.settings = SETTINGS("llama", "whet.reduction_block=3");
-    require(plan_make(&arm.plan, arm.settings, &options, &error));
+    PlanArm arm = planned_arm("whet.reduction_block=3", &options);
     PlanFit fit;
     require(plan_fit(&fit, arm.plan.peak.total, &arm, &options, &arena, &error));
     assert_true(fit.fits && fit.whole_batch && fit.micro_batch == 6);

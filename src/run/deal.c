@@ -66,6 +66,13 @@ const EngineRequest *deal_next(Deal *deal) {
     return deal->over ? NULL : &deal->requests[deal->order[deal->dealt + ticket]];
 }
 
+bool deal_take_over(Deal *deal, Engine *engine, Error *error) {
+    const EngineRequest *next;
+    while (engine_idles(engine) && (next = deal_next(deal)))
+        if (!engine_add(engine, next, error)) return false;
+    return true;
+}
+
 bool deal_stops(Deal *deal, bool stop) {
     Mesh *mesh = deal->mesh;
     if (mesh->world.size == 1 || mesh->world.kind == COMM_PRETEND) return stop;

@@ -23,6 +23,9 @@ void deal_open(Deal *deal, EngineRequest **first, int64_t *first_count, Mesh *me
 // The next request that waits, for a rank that is idle; NULL: none.
 const EngineRequest *deal_next(Deal *deal);
 
+// Gives the engine requests that wait for as long as it idles. False as engine_add says.
+bool deal_take_over(Deal *deal, Engine *engine, Error *error);
+
 // Whether a rank has said that the rollout ends here; `stop`: this one says so. Between rounds of the engine: rank 0 answers the
 // others then, who ask about a stop every DEAL_LOOK seconds.
 enum { DEAL_LOOK = 5 };

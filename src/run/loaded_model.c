@@ -210,12 +210,10 @@ bool loaded_model_chat_options(LoadedModel *model, const char *variables, const 
 
 bool loaded_model_chat_text(const LoadedModel *model, StrBuf *text, const json_t *messages, const json_t *variables,
                             Error *error) {
-    static const char *const names[] = {"bos_token", "eos_token", "pad_token", "unk_token",
-                                        "sep_token", "cls_token", "mask_token"};
     json_t *all = json_object();
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *token = tokenizer_named(model->tokenizer, names[i]);
-        if (token) json_object_set_new(all, names[i], json_string(token));
+    for (int i = 0; i < TOKENIZER_NAMES; i++) {
+        const char *token = tokenizer_named(model->tokenizer, tokenizer_names[i]);
+        if (token) json_object_set_new(all, tokenizer_names[i], json_string(token));
     }
     if (model->chat_variables) json_object_update(all, model->chat_variables);
     if (variables) json_object_update(all, (json_t *)(uintptr_t)variables);

@@ -89,9 +89,7 @@ static bool begin(Trainer *t, const EngineRequest *requests, int64_t count, cons
     deal_open(&deal, &first, &own, &t->sampling.mesh, requests, count, seats, &scratch);
     good = engine_start(t->engine, first, int64_smaller(own, seated), (EngineRun){0}, error);
     for (bool more = good; more;) {
-        const EngineRequest *next = shared && engine_idles(t->engine) ? deal_next(&deal) : NULL;
-        if (next) good = engine_add(t->engine, next, error);
-        if (next && good) continue;
+        good = !shared || deal_take_over(&deal, t->engine, error);
         more = good && engine_step(t->engine) && shared && engine_counts(t->engine).prompt_tokens > walked;
         walked = engine_counts(t->engine).prompt_tokens;
     }

@@ -302,8 +302,7 @@ static bool sample(Trainer *t, Deal *deal, const char *label, int64_t samples, i
     bool stopped = false, good = true;
     progress_begin(&progress, label, samples * most_tokens);
     for (bool more = true; good && more && !stopped;) {
-        const EngineRequest *next;
-        while (good && engine_idles(t->engine) && (next = deal_next(deal))) good = engine_add(t->engine, next, error);
+        good = deal_take_over(deal, t->engine, error);
         more = good && (engine_step(t->engine) || !deal->over);
         EngineCounts counts = engine_counts(t->engine);
         progress_update(&progress, int64_larger(counts.answer_tokens, counts.finished * most_tokens));

@@ -145,12 +145,14 @@ int32_t tokenizer_pad(const Tokenizer *tokenizer) {
     return tokenizer->pad_id;
 }
 
+const char *const tokenizer_names[] = {"bos_token", "eos_token", "pad_token", "unk_token",
+                                       "sep_token", "cls_token", "mask_token"};
+
 const char *tokenizer_named(const Tokenizer *tokenizer, const char *name) {
-    if (!strcmp(name, "bos_token")) return tokenizer_token_text(tokenizer, tokenizer->bos_id);
-    if (!strcmp(name, "eos_token")) return tokenizer_token_text(tokenizer, tokenizer->eos_id);
-    if (!strcmp(name, "pad_token")) return tokenizer_token_text(tokenizer, tokenizer->pad_id);
-    for (int i = 0; i < TOKENIZER_NAMED; i++)
-        if (!strcmp(name, tokenizer_build_names[i])) return tokenizer->named[i];
+    const int32_t ids[TOKENIZER_WITH_ID] = {tokenizer->bos_id, tokenizer->eos_id, tokenizer->pad_id};
+    for (int i = 0; i < TOKENIZER_NAMES; i++)
+        if (!strcmp(name, tokenizer_names[i]))
+            return i < TOKENIZER_WITH_ID ? tokenizer_token_text(tokenizer, ids[i]) : tokenizer->named[i];
     return NULL;
 }
 

@@ -64,8 +64,11 @@ int32_t tokenizer_bos(const Tokenizer *tokenizer);                   // -1: none
 int32_t tokenizer_eos(const Tokenizer *tokenizer);                   // -1: none
 int32_t tokenizer_pad(const Tokenizer *tokenizer);                   // -1: none
 
-// The text of the special token of a name ("bos_token", "eos_token", "pad_token", "unk_token", "sep_token", "cls_token",
-// "mask_token"), as chat templates see it; NULL: none. Owned by the tokenizer.
+// "bos_token", "eos_token", "pad_token", "unk_token", "sep_token", "cls_token", "mask_token".
+enum { TOKENIZER_NAMES = 7 };
+extern const char *const tokenizer_names[TOKENIZER_NAMES];
+
+// The text of the special token of one of these names, as chat templates see it; NULL: none. Owned by the tokenizer.
 const char *tokenizer_named(const Tokenizer *tokenizer, const char *name);
 
 // A token's text as in the file (byte characters), 0-terminated; NULL for an id without a token. Owned by the tokenizer.

@@ -46,8 +46,6 @@ bool tokenizer_build_decoder(Tokenizer *tokenizer, DetokenizeStep step, Error *e
     return true;
 }
 
-const char *const tokenizer_build_names[] = {"unk_token", "sep_token", "cls_token", "mask_token"};
-
 const char tokenizer_build_gpt2[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 

@@ -7,7 +7,7 @@
 #include "text/pretokenize.h"
 #include "text/tokenizer.h"
 
-enum { TOKENIZER_STEPS = 8, TOKENIZER_NAMED = 4 };
+enum { TOKENIZER_STEPS = 8, TOKENIZER_WITH_ID = 3 }; // the first three of tokenizer_names are tokens of the vocabulary
 
 struct Tokenizer {
     Arena arena; // holds all the rest but the patterns and the two lists
@@ -26,7 +26,7 @@ struct Tokenizer {
     Charset word;             // filled when an added token is a single word
     TokenList prefix, suffix; // what add_special puts around a text
     int32_t bos_id, eos_id, pad_id;
-    const char *named[TOKENIZER_NAMED]; // texts of the other special tokens by name, NULL: none
+    const char *named[TOKENIZER_NAMES]; // texts of the special tokens that need not be in it, NULL: none
 };
 
 // Steps whose pattern, if any, becomes the tokenizer's own, also on failure.
@@ -38,8 +38,6 @@ bool tokenizer_build_decoder(Tokenizer *tokenizer, DetokenizeStep step, Error *e
 bool tokenizer_build_split(Tokenizer *tokenizer, const char *regex, PatternDialect dialect,
                            PretokenizeBehavior behavior, Error *error);
 extern const char tokenizer_build_gpt2[];
-
-extern const char *const tokenizer_build_names[TOKENIZER_NAMED]; // keys of tokenizer_config.json
 
 // An empty tokenizer with room for `size` ids. Then: steps, vocabulary_add for every token, tokenizer_build_merges, a
 // tokenizer_build_merge per merge, tokenizer_build_finish.

@@ -127,13 +127,20 @@ static bool read_unknown(Tokenizer *tokenizer, const json_t *model, Error *error
 
 // ---- the whole
 
-// The token under key in tokenizer_config.json: a string or an object with content; null and missing leave *id alone.
+// The text under key in tokenizer_config.json: a string or an object with content; NULL for null and missing.
+static bool read_config_text(const char **text, const json_t *config, const char *key, Error *error) {
+    const json_t *value = json_object_get(config, key);
+    bool there = value && !json_is_null(value);
+    *text = json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
+    return !there || *text || error_set(error, "tokenizer_config.json: %s must be a string", key);
+}
+
+// The token of that text; without one *id is left alone.
 static bool read_config_token(const Tokenizer *tokenizer, int32_t *id, const json_t *config, const char *key,
                               Error *error) {
-    const json_t *value = json_object_get(config, key);
-    if (!value || json_is_null(value)) return true;
-    const char *text = json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
-    if (!text) return error_set(error, "tokenizer_config.json: %s must be a string", key);
+    const char *text;
+    if (!read_config_text(&text, config, key, error)) return false;
+    if (!text) return true;
     *id = tokenizer_id(tokenizer, text);
     return *id >= 0 ||
            error_set(error, "tokenizer_config.json: %s \"%.200s\" is no token of tokenizer.json", key, text);
@@ -141,13 +148,10 @@ static bool read_config_token(const Tokenizer *tokenizer, int32_t *id, const jso
 
 // Those that only chat templates see need not be tokens.
 static bool read_named(Tokenizer *tokenizer, const json_t *config, Error *error) {
-    for (int i = 0; i < TOKENIZER_NAMED; i++) {
-        const char *key = tokenizer_build_names[i];
-        const json_t *value = json_object_get(config, key);
-        if (!value || json_is_null(value)) continue;
-        const char *text = json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
-        if (!text) return error_set(error, "tokenizer_config.json: %s must be a string", key);
-        tokenizer->named[i] = arena_string(&tokenizer->arena, text);
+    for (int i = TOKENIZER_WITH_ID; i < TOKENIZER_NAMES; i++) {
+        const char *text;
+        if (!read_config_text(&text, config, tokenizer_names[i], error)) return false;
+        if (text) tokenizer->named[i] = arena_string(&tokenizer->arena, text);
     }
     return true;
 }
