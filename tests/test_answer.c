@@ -356,6 +356,46 @@ static void test_hostile_pairs_stay_within_the_budget(void **state) {
 }
 
 // What fuzzing found: a number without digits before the point, one without any.
+static void test_other_ways_to_write(void **state) {
+    (void)state;
+    static const Case cases[] = {
+        {"3/4", "{3 \\over 4}", true},
+        {"1/2", "½", true},
+        {"5/2", "2½", true},
+        {"1", "2½", false},
+        {"7/3", "2⅓", true},
+        {"1/3", "0.\\bar{3}", true},
+        {"1/3", "0.\\dot{3}", true},
+        {"5", "{\\bf 5}", true},
+        {"5", "5 m", true},
+        {"5", "6 m", false},
+        {"5", "5 x", false},
+        {"5m", "5", false},
+        {"3m", "5m", false},
+        {"\\text{yes}", "Yes", true},
+        {"yes", "Yes", true},
+        {"no", "No", true},
+        {"Yes", "No", false},
+        {"(x,y)=(1,2)", "(1,2)", true},
+        {"(1,2)", "(x, y) = (1, 2)", true},
+        {"(x,y)=(\\frac12,2)", "(x,y)=(0.5,2)", true},
+        {"(x,y)=(1,2)", "(x,y)=(2,1)", false},
+        {"(x,y)=(1,2)", "(2,1)", false},
+        {"(x,y)=(1,2),(3,4)", "(3,4), (1,2)", true},
+        {"x\\in(-\\infty,2)\\cup(2,\\infty)", "(-\\infty,2)\\cup(2,\\infty)", true},
+        {"\\{1,2\\}", "x\\in\\{2,1\\}", true},
+        {"x\\in\\{1,2\\}", "x\\in\\{1,3\\}", false},
+    };
+    CHECK_MATCH(cases);
+    static const Case texts[] = {
+        {"42", "The answer is 42!", true},
+        {"120", "The answer is 5!", true},
+        {"120", "The answer is 120!", true},
+        {"42", "\\boxed{42!}", false},
+    };
+    CHECK_WHOLE(texts);
+}
+
 static void test_texts_that_stumbled(void **state) {
     (void)state;
     assert_true(answer_equal(span("x\\cdot .00"), span("Answer: x\\cdot .00")));
@@ -365,6 +405,7 @@ static void test_texts_that_stumbled(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_texts_that_stumbled),
+        cmocka_unit_test(test_other_ways_to_write),
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_percent_units_and_currency),
         cmocka_unit_test(test_roots_and_constants),

@@ -31,8 +31,11 @@ static const Meaning commands[] = {
     {"dbinom", TOKEN_BINOM, 0},
     {"tbinom", TOKEN_BINOM, 0},
     {"choose", TOKEN_CHOOSE, 0},
+    {"over", TOKEN_OVER, 0},
     {"sqrt", TOKEN_SQRT, 0},
     {"overline", TOKEN_OVERLINE, 0},
+    {"bar", TOKEN_OVERLINE, 0},
+    {"dot", TOKEN_OVERLINE, 0},
     {"pi", TOKEN_PI, 0},
     {"infty", TOKEN_INFINITY, 0},
     {"infin", TOKEN_INFINITY, 0},
@@ -108,6 +111,7 @@ static const Meaning commands[] = {
     {"qquad", TOKEN_END, 0},
     {"thinspace", TOKEN_END, 0},
     {"mathbf", TOKEN_END, 0},
+    {"bf", TOKEN_END, 0},
     {"mathit", TOKEN_END, 0},
     {"mathsf", TOKEN_END, 0},
     {"mathbb", TOKEN_END, 0},
@@ -151,6 +155,9 @@ static const char *const units[] = {
     "mm", "cm",  "dm",  "km",  "ft",  "yd",  "mi",  "nm",  "mg",  "kg",  "lb",  "lbs", "oz",  "ml",  "mL", "cl", "gal",
     "hr", "hrs", "min", "sec", "ms",  "am",  "pm",  "AM",  "PM",  "mph", "kph", "rpm", "Hz",  "kHz", "kW", "kJ", "eV",
     "sq", "cu",  "cc",  "per", "USD", "EUR", "GBP", "cts", "pts", "rad", "day", "man", "men", "cm²", "km²"};
+
+// Words that are too short to be told from a product of variables.
+static const char *const short_words[] = {"yes", "Yes", "YES", "no", "No", "NO", "odd", "Odd"};
 
 static bool letter(char c) {
     return (c | 32) >= 'a' && (c | 32) <= 'z';
@@ -233,7 +240,7 @@ static void read_letters(Lexer *lexer) {
         add_meaning(lexer, meaning);
     else if (word.size > 1 && AMONG(units, word))
         add_name(lexer, TOKEN_UNIT, word);
-    else if (word.size > 3 || (word.size > 1 && lexer->text_depth))
+    else if (word.size > 3 || (word.size > 1 && lexer->text_depth) || AMONG(short_words, word))
         add_name(lexer, TOKEN_WORD, word);
     else
         for (size_t i = 0; i < word.size; i++) add_name(lexer, TOKEN_LETTER, (TextSpan){word.text + i, 1});
@@ -395,11 +402,34 @@ static const Rune runes[] = {
 
 static const uint32_t superscripts[] = {0x2070, 0xb9, 0xb2, 0xb3, 0x2074, 0x2075, 0x2076, 0x2077, 0x2078, 0x2079};
 
+typedef struct VulgarFraction {
+    uint32_t code;
+    const char *digits; // numerator, denominator
+} VulgarFraction;
+
+static const VulgarFraction vulgar_fractions[] = {{0xbc, "14"},   {0xbd, "12"},   {0xbe, "34"},   {0x2153, "13"},
+                                                  {0x2154, "23"}, {0x2155, "15"}, {0x2156, "25"}, {0x2157, "35"},
+                                                  {0x2158, "45"}, {0x2159, "16"}, {0x215a, "56"}, {0x215b, "18"},
+                                                  {0x215c, "38"}, {0x215d, "58"}, {0x215e, "78"}};
+
+// As \frac of two digits, so that 2½ is a mixed number.
+static bool read_vulgar_fraction(Lexer *lexer, uint32_t code) {
+    for (size_t i = 0; i < sizeof vulgar_fractions / sizeof *vulgar_fractions; i++) {
+        if (vulgar_fractions[i].code != code) continue;
+        add(lexer, TOKEN_FRAC);
+        for (int d = 0; d < 2; d++)
+            add(lexer, TOKEN_NUMBER)->number.integer = (TextSpan){vulgar_fractions[i].digits + d, 1};
+        return true;
+    }
+    return false;
+}
+
 static void read_rune(Lexer *lexer) {
     static const char digits[] = "0123456789";
     size_t begin = lexer->at;
     Utf8Step step = utf8_step(lexer->text.text + begin, lexer->text.size - begin);
     lexer->at += step.size;
+    if (read_vulgar_fraction(lexer, step.code)) return;
     for (int d = 0; d < 10; d++) {
         if (step.code != superscripts[d]) continue;
         add_sign(lexer, '^');

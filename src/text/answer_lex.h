@@ -15,6 +15,7 @@ typedef enum TokenKind {
     TOKEN_FRAC,
     TOKEN_BINOM,
     TOKEN_CHOOSE,
+    TOKEN_OVER, // {a \over b}
     TOKEN_SQRT,
     TOKEN_OVERLINE,
     TOKEN_BEGIN, // \begin{name}

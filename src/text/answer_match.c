@@ -125,15 +125,21 @@ static bool mentions(const Node *node, const char *name) {
     return false;
 }
 
-// The name of a variable, or of a function as in f(x).
+// The name of a variable, of a function as in f(x), or of the first variable of a tuple.
 static const char *name_of(const Node *node) {
     if (node->kind == NODE_SYMBOL) return node->name;
+    if (node->kind == NODE_TUPLE) {
+        bool names = true;
+        for (int i = 0; i < node->count; i++) names = names && node->child[i]->kind == NODE_SYMBOL;
+        return names ? node->child[0]->name : NULL;
+    }
     bool applied =
         node->kind == NODE_MULTIPLY && node->child[0]->kind == NODE_SYMBOL && node->child[1]->kind == NODE_SYMBOL;
     return applied ? node->child[0]->name : NULL;
 }
 
-// The value that an equation gives its variable ("x = 5", "5 = x", "f(x) = x + 1", "x = 2 + 3 = 5"), or NULL.
+// The value that an equation gives its variable ("x = 5", "5 = x", "f(x) = x + 1", "x = 2 + 3 = 5",
+// "(x, y) = (1, 2)"), or NULL.
 static const Node *assigned(const Node *node, const char **name) {
     if (node->kind != NODE_RELATION) return NULL;
     for (int i = 0; i < node->count - 1; i++)
@@ -256,8 +262,6 @@ static const Node *statement_of(Matcher *matcher, const Node *relation, const No
     const char *name;
     const Node *value = assigned(relation, &name);
     if (value) return value;
-    if (relation->count == 2 && relation->operators[0] == RELATION_IN && relation->child[0]->kind == NODE_SYMBOL)
-        return relation->child[1];
     if (other->kind == NODE_TUPLE || other->kind == NODE_SET) return interval_of(matcher, relation, &name);
     // "9·2 = 18": both sides say it.
     if (relation->operators[0] != RELATION_EQUAL || relation->count != 2 || answer_value_has_symbols(relation))
@@ -290,6 +294,17 @@ static bool same_values(Matcher *matcher, const Node *a, const Node *b) {
     return answer_value_equal(percent_a ? percent_a : a, percent_b ? percent_b : b, budget);
 }
 
+// "5 m" is five metres where gold has no variable.
+static const Node *without_unit(const Node *gold, const Node *answer) {
+    static const char *const letters[] = {"m", "s", "g", "h", "L", "l", "N", "J", "W", "V", "K", "C", "F"};
+    if (answer->kind != NODE_MULTIPLY || answer->child[1]->kind != NODE_SYMBOL || gold->kind > NODE_DEGREES ||
+        answer_value_has_symbols(gold) || answer_value_has_symbols(answer->child[0]))
+        return answer;
+    for (size_t i = 0; i < sizeof letters / sizeof *letters; i++)
+        if (!strcmp(letters[i], answer->child[1]->name)) return answer->child[0];
+    return answer;
+}
+
 static char round_bracket(char bracket) {
     return bracket == '<' ? '(' : bracket == '>' ? ')' : bracket;
 }
@@ -306,8 +321,17 @@ static bool is_ordered(const Node *node) {
            (node->kind == NODE_MATRIX && (node->columns == 1 || node->columns == node->count));
 }
 
+// "x \in A" says A to what is no relation itself.
+static const Node *set_named(const Node *node, const Node *other) {
+    bool names = node->kind == NODE_RELATION && other->kind != NODE_RELATION && node->count == 2 &&
+                 node->operators[0] == RELATION_IN && node->child[0]->kind == NODE_SYMBOL;
+    return names ? node->child[1] : node;
+}
+
 static bool equal(Matcher *matcher, const Node *a, const Node *b) {
     if (--matcher->budget.left <= 0) return false;
+    a = set_named(a, b);
+    b = set_named(b, a);
     while (a->kind == NODE_DEGREES) a = a->child[0];
     while (b->kind == NODE_DEGREES) b = b->child[0];
     // A bare list is as good as a tuple, if its order is the same.
@@ -400,7 +424,7 @@ bool answer_match(bool *readable, TextSpan gold, TextSpan answer) {
         else if (name_alone(a) && name_alone(b))
             same = !strcasecmp(name_alone(a), name_alone(b));
         else
-            same = equal(&matcher, a, b);
+            same = equal(&matcher, a, without_unit(a, b));
         if (!memchr(gold.text, ',', gold.size) && !memchr(answer.text, ',', answer.size)) break;
     }
     arena_close(&matcher.arena);

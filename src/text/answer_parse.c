@@ -79,7 +79,10 @@ static Node *nested(Parser *parser) {
 
 static Node *braces(Parser *parser) {
     Node *node = nested(parser);
-    if (node && take_kind(parser, TOKEN_CHOOSE)) node = pair(parser, NODE_BINOMIAL, node, nested(parser));
+    if (node && take_kind(parser, TOKEN_CHOOSE))
+        node = pair(parser, NODE_BINOMIAL, node, nested(parser));
+    else if (node && take_kind(parser, TOKEN_OVER))
+        node = pair(parser, NODE_DIVIDE, node, nested(parser));
     return take_sign(parser, '}') ? node : NULL;
 }
 
