@@ -220,6 +220,13 @@ static void test_truncated_importance_weights(void **state) {
         near_to(found.metrics.loss, icepop[i], 5e-8);
         assert_int_equal(found.metrics.is_oob_ratio, i >= 1 && i <= 3);
     }
+    // exp(100) is infinite in fp32, where NeMo-RL computes: no weight at all, also before "tis" would clamp it.
+    options.truncated_importance_sampling_type = "tis";
+    options.truncated_importance_sampling_ratio_min = NAN;
+    near_to(single(&options, 0, 0, -100, 0, -1).metrics.loss, 0, 0);
+    options.truncated_importance_sampling_type = NULL;
+    options.truncated_importance_sampling_ratio = NAN;
+    near_to(single(&options, 0, 0, -100, 0, -1).metrics.loss, 0, 0);
     // Without the correction the weight is a metric only.
     options = loss_options_default();
     Single found = single(&options, 0.5f, 0.5f, 0, 0.5f, -1);

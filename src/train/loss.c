@@ -72,8 +72,9 @@ static double clamp(double x, double least, double most) {
     return x < least ? least : x > most ? most : x;
 }
 
+// Of what is infinite in fp32 too, as in NeMo-RL: a gradient of that size could not be written down.
 static double zero_unless_finite(double x) {
-    return isfinite(x) ? x : 0;
+    return isfinite((float)x) ? x : 0;
 }
 
 // A summand of the loss and its derivative by the current log-prob.

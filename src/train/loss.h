@@ -14,8 +14,8 @@
 //     exp(cur − gen): K carries the gradient of the sampling distribution too (Tang & Munos 2025); where the input clamp
 //     acts v counts as constant
 //   w = exp(prev − gen) with use_importance_sampling_correction, for GSPO exp(Σ prev − gen) of the sequence, else 1; not
-//     finite: 0. Outside of [ratio_min, ratio] "tis" clamps it, "icepop" makes it 0; "seq-mask-tis" leaves it and makes all
-//     w of a sequence 0 whose exp(mean of prev − gen) is outside
+//     finite in fp32: 0, as v. Outside of [ratio_min, ratio] "tis" clamps it, "icepop" makes it 0; "seq-mask-tis" leaves it
+//     and makes all w of a sequence 0 whose exp(mean of prev − gen) is outside
 //   loss = Σ s·m·(w·L + reference_policy_kl_penalty·K) + positive_example_nll_weight·(mean −cur over the valid tokens of
 //     samples with a reward above 0), where s = 1 / (valid tokens of the global batch), or, with token_level_loss false,
 //     1 / (valid sequences of the global batch · tokens of this sequence)
