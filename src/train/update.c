@@ -57,6 +57,13 @@ static void columns_open(Columns *columns, const HeadPass *pass, Arena *arena) {
         columns->sequences = arena_array(arena, LossSequence, pass->micro->tokens.span_count);
 }
 
+// Room for the softmax blocks of so many rows of the whole vocabulary.
+static Tensor blocks_open(const HeadPass *pass, int64_t rows) {
+    _Static_assert(sizeof(SoftmaxBlock) == 2 * sizeof(float), "a block is two floats");
+    return DEVICE_TENSOR_RAW(&pass->walk->ops->device, MEMORY_LOGITS, DTYPE_F32, rows,
+                             softmax_block_count(pass->walk->architecture->vocab_size), 2);
+}
+
 // Rows first..last-1, all of one sequence.
 static LossTokens tokens_of(const HeadPass *pass, int64_t sequence, int64_t first, int64_t last) {
     const Columns *columns = &pass->columns;
@@ -241,9 +248,9 @@ static void head_and_loss(UpdateResult *result, HeadPass *pass, Arena *arena) {
     pass->logits = DEVICE_TENSOR_RAW(device, MEMORY_LOGITS, DTYPE_F32, pass->capacity, columns);
     walk_head_open(pass->walk, pass->micro->loss_rows, total);
     columns_open(&pass->columns, pass, arena);
-    if (pass->divided)
-        pass->columns.blocks_NS =
-            arena_array(arena, SoftmaxBlock, pass->capacity * softmax_block_count(walk->architecture->vocab_size));
+    Tensor blocks = {0};
+    if (pass->divided) blocks = blocks_open(pass, pass->capacity);
+    pass->columns.blocks_NS = blocks.data;
     if (pass->columns.sequences && loss_reads_current_first(pass->loss) && pass->capacity < total) all_logprobs(pass);
     for (int64_t first = 0; first < total; first += pass->capacity) {
         int64_t count = int64_smaller(total - first, pass->capacity);
@@ -252,6 +259,7 @@ static void head_and_loss(UpdateResult *result, HeadPass *pass, Arena *arena) {
         rows_loss(result, pass, first, count, &sequence);
         chunk_backward(pass, &logits_NV, first);
     }
+    device_release(device, &blocks);
     device_release(device, &pass->logits);
     walk_head_close(pass->walk);
 }
@@ -272,7 +280,8 @@ static void logprobs_in_pieces(HeadPass *pass, Arena *arena) {
     Columns *columns = &pass->columns;
     const int32_t *targets = pass->micro->loss_targets;
     int64_t total = pass->micro->loss_count, S = softmax_block_count(walk->architecture->vocab_size);
-    SoftmaxBlock *blocks_NS = arena_array(arena, SoftmaxBlock, total * S);
+    Tensor blocks = blocks_open(pass, total);
+    SoftmaxBlock *blocks_NS = blocks.data;
     float temperature = pass->options->filter.temperature;
     columns->rows = arena_array(arena, SoftmaxRow, total);
     for (int i = 0; i < walk_piece_count(walk); i++) {
@@ -288,6 +297,7 @@ static void logprobs_in_pieces(HeadPass *pass, Arena *arena) {
     }
     vocabulary_share_fold(walk->ops, walk->share, walk->options.tensor, columns->rows, blocks_NS, columns->current,
                           targets, total);
+    device_release(&walk->ops->device, &blocks);
     for (int64_t i = 0; i < total; i++)
         columns->current[i] = softmax_logprob_of(columns->current[i], &columns->rows[i]);
 }
