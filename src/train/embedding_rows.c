@@ -4,20 +4,14 @@
 
 enum { EXCHANGE_BYTES = 8 << 20 }; // of rows that travel at a time
 
-// Rank and row of an id: row of the part of the embedding that the rank owns; owner -1: the share does not hold it.
-typedef struct Place {
-    int owner;
-    int32_t row;
-} Place;
-
-static Place place_of(const EmbeddingRows *rows, int32_t id) {
+static EmbeddingPlace place_of(const EmbeddingRows *rows, int32_t id) {
     const Shards *shards = rows->shards;
     int32_t row;
     tensor_share_ids(rows->share, &row, &id, 1);
-    if (row < 0) return (Place){-1, -1};
+    if (row < 0) return (EmbeddingPlace){-1, -1};
     const ShardSlice *slice = &shards->units[rows->unit].slices[row / shards->piece_rows];
     int64_t in_piece = row % shards->piece_rows, part = slice->part / rows->width;
-    return (Place){(int)(in_piece / part), (int32_t)(slice->local / rows->width + in_piece % part)};
+    return (EmbeddingPlace){(int)(in_piece / part), (int32_t)(slice->local / rows->width + in_piece % part)};
 }
 
 // This rank's rows of one of its arrays.
@@ -42,9 +36,13 @@ void embedding_rows_open(EmbeddingRows *rows, Shards *shards, const Architecture
                             .unit = unit,
                             .apart = !parameters_find(shards->table, unit, PARAMETER_HEAD)};
     int64_t vocabulary = vocabulary_of(rows);
+    rows->place = arena_array(&rows->arena, EmbeddingPlace, vocabulary);
     rows->row_of_id = arena_array(&rows->arena, int32_t, vocabulary);
     rows->distinct = arena_array(&rows->arena, int32_t, vocabulary);
-    for (int64_t id = 0; id < vocabulary; id++) rows->row_of_id[id] = -1;
+    for (int64_t id = 0; id < vocabulary; id++) {
+        rows->place[id] = place_of(rows, (int32_t)id);
+        rows->row_of_id[id] = -1;
+    }
 }
 
 void embedding_rows_close(EmbeddingRows *rows) {
@@ -58,7 +56,7 @@ void embedding_rows_begin(EmbeddingRows *rows, const int32_t *ids, int64_t count
     rows->distinct_count = 0;
     for (int64_t t = 0; t < count; t++) {
         CHECK(ids[t] >= 0 && ids[t] < vocabulary_of(rows), "token id %d at %lld", ids[t], (long long)t);
-        Place place = place_of(rows, ids[t]);
+        EmbeddingPlace place = rows->place[ids[t]];
         if (place.owner != shard_comm(shards)->rank || rows->row_of_id[ids[t]] >= 0) continue;
         rows->row_of_id[ids[t]] = rows->apart ? (int32_t)rows->distinct_count : place.row;
         rows->distinct[rows->distinct_count++] = ids[t];
@@ -73,7 +71,7 @@ void embedding_rows_end(EmbeddingRows *rows) {
     const Shards *shards = rows->shards;
     for (int64_t i = 0; i < rows->distinct_count; i++) {
         rows->row_of_id[rows->distinct[i]] = -1;
-        rows->distinct[i] = place_of(rows, rows->distinct[i]).row;
+        rows->distinct[i] = rows->place[rows->distinct[i]].row;
     }
     if (!rows->apart) return;
     Tensor own_UD = own_rows(rows, &shards->gradient[rows->unit]);
@@ -105,7 +103,7 @@ void embedding_rows_forward(EmbeddingRows *rows, Tensor *y_TD, const TokenBatch 
         for (int rank = 0; rank < comm->size; rank++) {
             int64_t count = int64_smaller(step, batches[rank].count - first);
             for (int64_t i = 0; i < count; i++) {
-                Place place = place_of(rows, batches[rank].ids[first + i]);
+                EmbeddingPlace place = rows->place[batches[rank].ids[first + i]];
                 picked[i] = place.owner == comm->rank ? place.row : -1;
             }
             if (count <= 0 || !own_UD.size[0]) continue;
@@ -117,7 +115,7 @@ void embedding_rows_forward(EmbeddingRows *rows, Tensor *y_TD, const TokenBatch 
         int64_t count = int64_smaller(step, own->count - first);
         if (count <= 0) continue;
         for (int64_t i = 0; i < count; i++) {
-            int owner = place_of(rows, own->ids[first + i]).owner;
+            int owner = rows->place[own->ids[first + i]].owner;
             picked[i] = owner < 0 ? -1 : (int32_t)(owner * step + i);
         }
         Tensor y = tensor_rows(y_TD, first, count);
@@ -142,7 +140,7 @@ void embedding_rows_backward(EmbeddingRows *rows, Tensor *dy_TD, const TokenBatc
         for (int64_t t = 0; t < count; t++) {
             int32_t id = batches[rank].ids[t];
             to[t] = rows->row_of_id[id];
-            CHECK(to[t] >= 0 || place_of(rows, id).owner != comm->rank, "token id %d was not announced", id);
+            CHECK(to[t] >= 0 || rows->place[id].owner != comm->rank, "token id %d was not announced", id);
         }
         if (rows->table_UD.size[0]) embedding_backward(shards->ops, &rows->table_UD, dy, to);
         device_release(&shards->ops->device, &other);

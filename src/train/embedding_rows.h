@@ -6,14 +6,21 @@
 #include "model/tensor_share.h"
 #include "train/shard.h"
 
+// Row of the part of the embedding that `owner` has. owner -1: the share does not hold the id.
+typedef struct EmbeddingPlace {
+    int owner;
+    int32_t row;
+} EmbeddingPlace;
+
 typedef struct EmbeddingRows {
     Shards *shards;
     const Architecture *share; // what this rank's shards are of: mostly all
     int64_t rows_held, width;  // of the embedding in the shards; D
     int unit;                  // the root
     bool apart; // a tied head has its gradient in the same matrix: the rows have a table of their own until the end
-    int32_t *row_of_id; // [V] row of table_UD, or -1: another rank's, or not announced
-    int32_t *distinct;  // [V] ids of this rank in the global batch
+    EmbeddingPlace *place; // [V]
+    int32_t *row_of_id;    // [V] row of table_UD, or -1: another rank's, or not announced
+    int32_t *distinct;     // [V] ids of this rank in the global batch
     int64_t distinct_count;
     Tensor table_UD; // fp32: apart, or a view of the gradient
     int32_t *rows;   // of a micro-batch
