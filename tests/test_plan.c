@@ -300,6 +300,69 @@ static void test_fit(void **state) {
     assert_true(fit.fits && fit.whole_batch && fit.micro_batch == 8 && fit.all_positions);
 }
 
+// Where ranks see the vocabulary piece by piece, the softmax blocks of a micro-batch are in the account: two floats for each block
+// of each loss row. 272 tokens are one block; three samples have twelve loss rows each.
+static void test_softmax_blocks(void **state) {
+    (void)state;
+    Settings *s = SETTINGS("llama");
+    PlanModel model;
+    Trainer t = {0};
+    Comm world = comm_pretend(0, 2);
+    int64_t tokens[] = {20, 20, 20, 20}, bytes = (3 * 12 * 2 * 4 + 63) / 64 * 64;
+    int taken = 0, given = 0;
+    require(plan_model_open(&model, s->policy.model_name, NULL, &error) &&
+            trainer_open_plan(&t, s, &world, &model.architecture, &model.parameters, &error));
+    const Ledger *ledger = &t.ops.device.ledger;
+    trainer_refit(&t);
+    t.ops.device.ledger.record = true;
+    require(plan_step(&t, &(PlanOptions){.memory_only = true}, tokens, 0, &error));
+    for (size_t i = 0; i < ledger->event_count; i++) {
+        const LedgerEvent *event = &ledger->events[i];
+        if (event->phase != PHASE_BACKWARD || event->tag != MEMORY_LOGITS) continue;
+        taken += event->bytes == bytes;
+        given += event->bytes == -bytes;
+    }
+    assert_true(taken > 0);
+    assert_int_equal(taken, given);
+    trainer_close(&t);
+    plan_model_close(&model);
+}
+
+// The peak of all ranks is the largest of those of each alone.
+static void test_one_rank_of_many(void **state) {
+    (void)state;
+    Settings *s = SETTINGS("llama", "policy.precision=bfloat16");
+    Plan all, one;
+    uint64_t most = 0;
+    require(plan_make(&all, s, &(PlanOptions){.ranks = 3, .memory_only = true}, &error));
+    for (int rank = 0; rank < 3; rank++) {
+        require(plan_make(&one, s, &(PlanOptions){.ranks = 3, .memory_only = true, .only = rank + 1}, &error));
+        assert_int_equal(one.ranks_planned, 1);
+        assert_int_equal(one.peak_rank, rank);
+        if (one.peak.total > most) most = one.peak.total;
+    }
+    assert_int_equal(all.ranks_planned, 3);
+    assert_int_equal(most, all.peak.total);
+}
+
+// On ranks of which some need more than others, what fits does so on all of them, and one more does not.
+static void test_fit_on_ranks(void **state) {
+    (void)state;
+    PlanOptions options = {.ranks = 3, .memory_only = true};
+    PlanArm arm = planned_arm("policy.precision=bfloat16", &options);
+    PlanFit fit;
+    Plan plan;
+    uint64_t memory = arm.plan.peak.total + 20000;
+    require(plan_fit(&fit, memory, &arm, &options, &arena, &error));
+    assert_true(fit.micro_batch >= 1 && !fit.whole_batch);
+    for (int more = 0; more < 2; more++) {
+        char *micro = arena_format(&arena, "policy.train_micro_batch_size=%lld", (long long)(fit.micro_batch + more));
+        require(plan_make(&plan, SETTINGS("llama", "policy.precision=bfloat16", micro), &options, &error));
+        if (!more) assert_int_equal(plan.peak.total, fit.peak_micro_batch);
+        assert_true(more == (plan.peak.total > memory));
+    }
+}
+
 // Micro-batches are multiples of whet.reduction_block, in which they are walked: they take what one block takes.
 static void test_fit_in_blocks(void **state) {
     (void)state;
@@ -322,6 +385,9 @@ int main(void) {
         cmocka_unit_test(test_machines),
         cmocka_unit_test(test_fit),
         cmocka_unit_test(test_fit_in_blocks),
+        cmocka_unit_test(test_softmax_blocks),
+        cmocka_unit_test(test_one_rank_of_many),
+        cmocka_unit_test(test_fit_on_ranks),
     };
     return cmocka_run_group_tests_name("plan", tests, setup, teardown);
 }

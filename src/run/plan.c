@@ -353,6 +353,7 @@ bool plan_make(Plan *plan, const Settings *settings, const PlanOptions *options,
     int64_t tensor = policy->tensor_parallel_size;
     for (int rank = 0; good && rank < plan->ranks; rank++) {
         bool skipped = plan->ranks > PLAN_ALL_RANKS && rank >= tensor && rank < plan->ranks - tensor;
+        if (options->only) skipped = rank != options->only - 1;
         if (!skipped) good = plan_rank(plan, &model, &planned, rank, rank ? &memory : options, error);
     }
     plan_model_close(&model);

@@ -8,13 +8,14 @@
 #include "run/trainer.h"
 
 // What is assumed where a run would find out.
-enum { PLAN_MOST_RANKS = 65536 };
+enum { PLAN_MOST_RANKS = 65536, PLAN_EVERY_RANK = 0 };
 
 typedef struct PlanOptions {
     int ranks;                            // 0: cluster.gpus_per_node · cluster.num_nodes of the recipe
     int64_t prompt_tokens, answer_tokens; // of every sample; 0: as long as the recipe allows (plan_lengths)
     PlanMachine machine;                  // name NULL: no times
     bool memory_only;                     // answers are not decoded and one update is enough: the same memory, sooner
+    int only;                             // the number (from 1) of the one rank that is planned, or PLAN_EVERY_RANK
 } PlanOptions;
 
 // Tokens of every sample: answer_tokens, at most policy.generation.max_new_tokens, behind prompt_tokens. Without a given prompt

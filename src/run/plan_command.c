@@ -96,6 +96,8 @@ static bool read_asked(Asked *asked, Arguments *arguments, Error *error) {
         return false;
     o->ranks = (int)ranks;
     o->memory_only = command_switch(arguments, "--memory-only");
+    // Side by side only memory is printed.
+    if (asked->varied && !command_switch(arguments, "--json")) o->memory_only = true;
     if (asked->fit && asked->varied)
         return command_misuse(arguments) || error_set(error, "--fit and --vary: one recipe is fitted at a time");
     return true;

@@ -33,8 +33,10 @@ __attribute__((format(printf, 3, 4))) static void set(Trial *trial, Arena *arena
     trial->overrides[trial->count++] = arena_string(arena, text);
 }
 
-// The peak of a step with the trial's overrides. False: the recipe refuses them.
-static bool try_it(uint64_t *peak, const Search *search, const Trial *trial, Error *error) {
+// The peak of a step with the trial's overrides, on the ranks that `only` says. False: the recipe refuses them.
+static bool try_it(uint64_t *peak, const Search *search, int only, const Trial *trial, Error *error) {
+    PlanOptions options = search->options;
+    options.only = only;
     const PlanArm *arm = search->arm;
     int count = arm->override_count;
     char **overrides = arena_array(search->arena, char *, count + MOST_TRIED);
@@ -44,7 +46,7 @@ static bool try_it(uint64_t *peak, const Search *search, const Trial *trial, Err
     Settings *settings;
     Plan plan;
     bool good = settings_load(&settings, &arena, arm->settings->recipe_path, count, overrides, error) &&
-                plan_make(&plan, settings, &search->options, error);
+                plan_make(&plan, settings, &options, error);
     if (good) *peak = plan.peak.total;
     arena_close(&arena);
     return good;
@@ -87,20 +89,20 @@ static void set_length(Trial *trial, const Search *search, int64_t pages) {
     set_budget(trial, search, samples_of_budget(&search->arm->settings->policy), length);
 }
 
-static bool fits(uint64_t *peak, const Search *search, SetTrial *set_trial, int64_t size) {
+static bool fits(uint64_t *peak, const Search *search, int only, SetTrial *set_trial, int64_t size) {
     Trial trial = {0};
     Error error;
     uint64_t found;
     set_trial(&trial, search, size);
-    if (!try_it(&found, search, &trial, &error) || found > search->memory) return false;
+    if (!try_it(&found, search, only, &trial, &error) || found > search->memory) return false;
     *peak = found;
     return true;
 }
 
-// The largest size of 1..most that fits, 0 when none does.
-static int64_t largest(uint64_t *peak, const Search *search, SetTrial *set_trial, int64_t most) {
+// The largest size of 1..most that fits on the ranks that `only` says, 0 when none does.
+static int64_t largest_on(uint64_t *peak, const Search *search, int only, SetTrial *set_trial, int64_t most) {
     int64_t low = 0, high = 1; // low fits; high is the next to try
-    while (high <= most && fits(peak, search, set_trial, high)) {
+    while (high <= most && fits(peak, search, only, set_trial, high)) {
         low = high;
         if (low == most) return low;
         high = int64_smaller(2 * high, most);
@@ -108,7 +110,7 @@ static int64_t largest(uint64_t *peak, const Search *search, SetTrial *set_trial
     if (high > most) high = most + 1;
     while (high - low > 1) {
         int64_t middle = low + (high - low) / 2;
-        if (fits(peak, search, set_trial, middle))
+        if (fits(peak, search, only, set_trial, middle))
             low = middle;
         else
             high = middle;
@@ -116,16 +118,29 @@ static int64_t largest(uint64_t *peak, const Search *search, SetTrial *set_trial
     return low;
 }
 
+// The rank that needs most in the recipe as it is, as PlanOptions.only has it: where a trial fits there, mostly all ranks do.
+static int neediest(const Search *search) {
+    return search->arm->plan.peak_rank + 1;
+}
+
+// The largest size that fits on all ranks. Most of the search asks one of them.
+static int64_t largest(uint64_t *peak, const Search *search, SetTrial *set_trial, int64_t most) {
+    int64_t size = largest_on(peak, search, neediest(search), set_trial, most);
+    if (!size || fits(peak, search, PLAN_EVERY_RANK, set_trial, size)) return size;
+    return largest_on(peak, search, PLAN_EVERY_RANK, set_trial, size - 1);
+}
+
 // ---- settings that help
 
 static void add_help(PlanFit *fit, const Search *search, const Trial *trial) {
     Error error; // what the recipe does not allow helps nobody
-    uint64_t peak;
+    uint64_t peak, whole = search->arm->plan.peak.total;
     StrBuf text = {0};
-    if (!try_it(&peak, search, trial, &error) || peak >= search->arm->plan.peak.total) return;
+    if (!try_it(&peak, search, neediest(search), trial, &error) || peak >= whole) return;
+    if (!try_it(&peak, search, PLAN_EVERY_RANK, trial, &error) || peak >= whole) return;
     for (int i = 0; i < trial->count; i++) strbuf_format(&text, "%s%s", i ? " " : "", trial->overrides[i]);
     fit->helps[fit->help_count++] = (PlanHelp){.setting = arena_string(search->arena, text.text),
-                                               .saved = (int64_t)(search->arm->plan.peak.total - peak),
+                                               .saved = (int64_t)(whole - peak),
                                                .fits = peak <= search->memory};
     strbuf_close(&text);
 }
