@@ -97,7 +97,7 @@ list_all() {
         list "fixtures, 2 ranks" count_closing env ASAN_OPTIONS=detect_leaks=0 "$mpirun_command" 2 "$build/fixtures" tests/data
 }
 list_all >"$work/list"
-xargs -d '\n' -n 1 -P "$jobs" sh "$0" --one <"$work/list"
+xargs -r -d '\n' -n 1 -P "$jobs" sh "$0" --one <"$work/list"
 awk 'BEGIN { p = f = s = 0 } { p += $1; f += $2; s += $3; n++ }
      END { if (!n) { print "no test is named so"; f = 1 }
            print p " passed, " f " failed, " s " skipped"; exit (f > 0) }' "$work/counts"

@@ -287,6 +287,9 @@ static void test_what_is_refused(void **state) {
     refused(&options, "data.train.dataset_name: 'clevr-cogent' is not here; there are arithmetic, gsm8k, and any file");
     options.dataset_name = "gsmk8";
     refused(&options, "'gsmk8' is not here (did you mean 'gsm8k'?)");
+    options.data_path = "x.jsonl"; // does not hide the wrong name
+    refused(&options, "'gsmk8' is not here (did you mean 'gsm8k'?)");
+    options.data_path = NULL;
     options.dataset_name = "ResponseDataset";
     refused(&options, "data.train.data_path: ResponseDataset needs one");
     options.dataset_name = "gsm8k", options.data_path = "x";
@@ -297,6 +300,16 @@ static void test_what_is_refused(void **state) {
     refused(&options, "data.train.prompt_file: none.txt: cannot open");
     options.prompt_file = NULL, options.system_prompt_file = "none.txt";
     refused(&options, "data.train.system_prompt_file: none.txt: cannot open");
+    options = file_options("x.jsonl");
+    options.system_key = "persona";
+    refused(&options, "data.train.system_key: no row of /tmp/");
+    put("x.jsonl", "{\"input\":\"x\",\"output\":1}\n{\"input\":\"y\",\"output\":2,\"persona\":\"p\"}");
+    Dataset set = open_set(&options);
+    dataset_close(&set);
+    options.system_key = NULL, options.output_key = "gold";
+    assert_false(dataset_open(&set, &options, DATASET_ASKED, &arena, &error));
+    assert_non_null(strstr(error.text, "data.train.output_key: no row of /tmp/"));
+    dataset_close(&set);
     options = arithmetic_options(810);
     refused(&options, "data.train.split_validation_size: 810 leaves no training question of the 810 there are");
     options = arithmetic_options(1.5);

@@ -47,12 +47,13 @@ bool dataset_check_name(const DatasetOptions *options, Error *error) {
     static const char *const names[] = {"arithmetic",   "gsm8k",           "GSM8K",
                                         "openai/gsm8k", "ResponseDataset", "openai_format"};
     const char *name = options->dataset_name, *key = options->key;
-    if (takes_path(name) && !options->data_path)
-        return error_set(error, "%s.data_path: %s needs one, a file or a folder", key, name);
-    if (!takes_path(name) && options->data_path)
-        return error_set(error, "%s.data_path: '%s' belongs to dataset_name ResponseDataset, not to '%s'", key,
+    if (is_one_of(name, names, 6) || published_rows_find(name) || is_path(name)) {
+        if (takes_path(name) && !options->data_path)
+            return error_set(error, "%s.data_path: %s needs one, a file or a folder", key, name);
+        return takes_path(name) || !options->data_path ||
+               error_set(error, "%s.data_path: '%s' belongs to dataset_name ResponseDataset, not to '%s'", key,
                          options->data_path, name);
-    if (is_one_of(name, names, 6) || published_rows_find(name) || is_path(name)) return true;
+    }
     Arena arena = {0};
     const char *near = nearest_name(name, names, 6, &arena);
     error_set(error,
@@ -357,21 +358,41 @@ static bool place_rows(Dataset *dataset, const PublishedRows *rows, Arena *arena
     return true;
 }
 
+// Keys of the recipe that rows may lack, but not all of them: then the name is wrong.
+enum { OPTIONAL_KEYS = 2 };
+typedef struct OptionalKey {
+    const char *setting, *key; // key NULL: not given
+    bool found;
+} OptionalKey;
+
+static bool check_found(const Dataset *dataset, const OptionalKey *keys, Error *error) {
+    for (int k = 0; k < OPTIONAL_KEYS; k++)
+        if (keys[k].key && !keys[k].found)
+            return error_set(error, "%s.%s: no row of %s has \"%s\"", dataset->options->key, keys[k].setting,
+                             dataset->records.path, keys[k].key);
+    return true;
+}
+
 static bool check_rows(const Dataset *dataset, Error *error) {
+    const DatasetOptions *options = dataset->options;
     Arena arena = {0};
     bool good = true;
+    OptionalKey keys[OPTIONAL_KEYS] = {{"system_key", options->system_key, false},
+                                       {"output_key", options->output_key, false}};
     for (int64_t row = 0; good && row < dataset->rows; row++) {
         DatasetQuestion question;
         good = read_row(&question, dataset, row, &arena, error);
         if (good && dataset->use == DATASET_COMPARED && !question.gold)
             good = error_set(error, "%s:%lld: no right answer%s, which the reward of env_name '%s' compares with",
                              dataset->records.path, (long long)records_line(&dataset->records, record_of(dataset, row)),
-                             dataset->gsm8k ? " behind ####" : "", dataset->options->env_name);
+                             dataset->gsm8k ? " behind ####" : "", options->env_name);
+        for (int k = 0; good && k < OPTIONAL_KEYS; k++)
+            keys[k].found = keys[k].found || (keys[k].key && find_value(question.row, keys[k].key));
         dataset_question_close(&question);
         arena_reset(&arena);
     }
     arena_close(&arena);
-    return good;
+    return good && check_found(dataset, keys, error);
 }
 
 // ---- opening

@@ -155,6 +155,7 @@ static void add_mismatch(LossMetrics *metrics, KlType type, double share, double
     metrics->token_mult_prob_error += share * exponential(size);
     metrics->gen_kl_error += share * kl_estimate(type, apart);
     metrics->policy_kl_error += share * kl_estimate(type, -apart);
+    if (size == 0) return; // no rounding left
     // With M = (p + q) / 2: the larger of log p and log q is `above` above log M, the smaller size − above below it.
     double above = -(logarithm(1 + exponential(-size)) - 0x1.62e42fefa39efp-1);
     metrics->js_divergence_error += share * (kl_estimate(KL_K3, above) + kl_estimate(KL_K3, above - size)) / 2;
