@@ -29,7 +29,7 @@ static Arena arena;
 static Error error;
 static char folder[64];
 static const char *const command[] = {"recipe.yaml", "--vary", "a=1,2", "policy.model_name=/somewhere/model.gguf",
-                                      NULL};
+                                      "b=it's",      NULL};
 
 enum { STEPS = 3, QUESTIONS = 12 };
 
@@ -303,6 +303,8 @@ static void test_output_dtype_acts_before_training(void **state) {
     assert_non_null(strstr(text.text, "answers are not the baseline's (the key acts on the model's forward pass)"));
     assert_non_null(strstr(text.text, "with one seed, what another would change is not known"));
     assert_non_null(strstr(text.text, "alive at it: unit_output"));
+    assert_non_null(strstr(text.text, "float32, bfloat16; seed 42. 3 updates"));
+    assert_non_null(strstr(text.text, "as wide as 12 questions leave it"));
     assert_true(number(summary, "proofs.initial.0.differing") > 0);
     assert_true(json_is_null(at(summary, "differences.0.interval_seeds.0")));
     strbuf_close(&text);
@@ -392,6 +394,16 @@ static void test_what_runs_must_show(void **state) {
     refused(RUNS(&c, NULL, "lr/1e-3_seed1", "validation"), "no validation before its first step");
     tamper("metrics", "metrics.jsonl", "{\"step\":2", "{\"step\":7");
     refused(RUNS(&c, NULL, "lr/1e-3_seed1", "metrics"), "step 7 follows step 1");
+    tamper("memory", "memory.json", "\"step\":2", "\"step\":9");
+    refused(RUNS(&c, NULL, "lr/1e-3_seed1", "memory"), "memory.json: the memory of step 2 is missing");
+    tamper("rank", "memory.json", "\"rank\":0", "\"rank\":2000000000");
+    refused(RUNS(&c, NULL, "lr/1e-3_seed1", "rank"), "memory.json: rank 2000000000 among 3 entries");
+    tamper("object", "memory.json", "[", "{\"step\":[");
+    assert_true(file_write(path("object/memory.json"), "{}", 2, &error));
+    refused(RUNS(&c, NULL, "lr/1e-3_seed1", "object"), "memory.json: expected a list of objects");
+    tamper("conversation", "train_data_step2.jsonl", "\"content\":[", "\"said\":[");
+    refused(RUNS(&c, NULL, "lr/1e-3_seed1", "conversation"),
+            "train_data_step2.jsonl:1: expected a conversation under 'content'");
 }
 
 static void test_what_could_not_be_scored_is_left_out(void **state) {
@@ -475,6 +487,7 @@ static void test_plan(void **state) {
     StrBuf text = {0};
     assert_true(compare_table_part(&text, summary, "memory", &error));
     assert_non_null(strstr(text.text, "planned: 8 samples, prompts of 20 and answers of 8 tokens."));
+    refused(compare_table_part(&text, summary, "accuracy", &error), "a plan has no part 'accuracy'");
     if (!compare_plot_write(summary, path("lr"), &error)) fail_msg("%s", error.text);
     assert_true(file_exists(path("lr/plan.png")));
     strbuf_close(&text);
@@ -505,17 +518,32 @@ static void test_documents(void **state) {
         assert_non_null(
             strstr(text, "It is <!-- compare summary.json key -->policy.optimizer.kwargs.lr<!-- /compare --> over <!-- "
                          "compare summary.json steps -->3<!-- /compare --> updates.\n"));
-        assert_non_null(strstr(text, "\n    whet compare recipe.yaml --vary a=1,2 policy.model_name=…/model.gguf\n"));
+        assert_non_null(
+            strstr(text, "\n    whet compare recipe.yaml --vary a=1,2 policy.model_name=…/model.gguf 'b=it'\\''s'\n"));
         assert_null(strstr(text, "old"));
         assert_string_equal(strstr(text, "The end."), "The end.\n");
     }
     put_document("<!-- compare summary.json verdikt -->\n<!-- /compare -->\n");
     refused(compare_document_write(path("lr/document.md"), &error),
-            "document.md: line 1: a comparison has no part 'verdikt'; did you mean 'verdict'?");
+            "lr/summary.json: a comparison has no part 'verdikt'; did you mean 'verdict'?");
     put_document("\n<!-- compare summary.json verdict -->\n");
     refused(compare_document_write(path("lr/document.md"), &error), "line 2: the mark is not closed");
     put_document("\n<!-- compare other.json verdict -->\n<!-- /compare -->\n");
     refused(compare_document_write(path("lr/document.md"), &error), "other.json");
+    put_document("<!-- compare wrong.json command -->\n<!-- /compare -->\n");
+    static const char *const wrong[][2] = {
+        {"[]", "key"},
+        {"{\"key\":\"k\",\"baseline\":\"a\",\"values\":[1],\"command\":[],\"memory\":[]}", "values"},
+        {"{\"key\":\"k\",\"baseline\":\"a\",\"values\":[\"a\"],\"command\":[null],\"memory\":[]}", "command"},
+        {"{\"key\":\"k\",\"baseline\":\"a\",\"values\":[\"a\"],\"command\":[],\"memory\":[{\"by_value\":[]}]}",
+         "by_value"},
+        {"{\"key\":\"k\",\"baseline\":\"a\",\"values\":[\"a\"],\"command\":[],\"memory\":[]}", "seeds"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_true(file_write(path("lr/wrong.json"), wrong[i][0], strlen(wrong[i][0]), &error));
+        refused(compare_document_write(path("lr/document.md"), &error),
+                arena_format(&arena, "wrong.json: no summary of a comparison: '%s' is missing or of another kind",
+                             wrong[i][1]));
+    }
     put_document("<!-- compare summary.json differences.0 -->x<!-- /compare -->\n");
     refused(compare_document_write(path("lr/document.md"), &error), "no text or number 'differences.0'");
 }

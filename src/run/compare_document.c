@@ -26,6 +26,7 @@ static bool put_part(StrBuf *out, const char *mark, const char *document, Arena 
     if (!inline_mark) strbuf_putc(out, '\n');
     bool good =
         inline_mark ? compare_table_value(out, summary, part, error) : compare_table_part(out, summary, part, error);
+    if (!good) error_prefix(error, "%s: ", path);
     json_decref(summary);
     return good;
 }

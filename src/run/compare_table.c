@@ -1,5 +1,7 @@
 #include "run/compare_table.h"
 
+#include "run/compare_shape.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,7 +86,7 @@ static void put_setup(StrBuf *out, const json_t *s) {
     const json_t *environment = get(s, "environment");
     strbuf_format(out, "`%s`: ", text(s, "key"));
     put_list(out, get(s, "values"));
-    strbuf_puts(out, "; seeds ");
+    strbuf_puts(out, json_array_size(get(s, "seeds")) == 1 ? "; seed " : "; seeds ");
     put_list(out, get(s, "seeds"));
     strbuf_format(
         out, ". %lld updates; %lld held-out questions, %lld answer%s each, asked before training and after steps ",
@@ -309,6 +311,8 @@ static void put_verdict_of(StrBuf *out, const json_t *s, const json_t *differenc
     put_signed(out, number(difference, "effect"), 4);
     strbuf_puts(out, "; the interval that decides is ");
     put_interval(out, get(difference, "decisive"));
+    if (!json_equal(get(difference, "decisive"), get(difference, seeds > 1 ? "interval_seeds" : "interval_questions")))
+        strbuf_format(out, ", as wide as %lld questions leave it", count(difference, "questions"));
     strbuf_puts(out, tail);
     if (seeds > 1)
         strbuf_format(out, " (questions and %zu seeds).\n", seeds);
@@ -342,8 +346,10 @@ static void put_word(StrBuf *out, const char *word) {
     if (*value == '/') {
         strbuf_append(out, word, (size_t)(value - word));
         strbuf_format(out, "…%s", strrchr(value, '/'));
-    } else if (strpbrk(word, " $'\"{}[]*?;&|<>()")) {
-        strbuf_format(out, "'%s'", word);
+    } else if (!*word || strpbrk(word, " $'\"`\\{}[]*?;&|<>()#")) {
+        strbuf_putc(out, '\'');
+        for (; *word; word++) strbuf_format(out, *word == '\'' ? "'\\''" : "%c", *word);
+        strbuf_putc(out, '\'');
     } else {
         strbuf_puts(out, word);
     }
@@ -381,6 +387,10 @@ static void put_part(StrBuf *out, const json_t *summary, int part) {
 }
 
 bool compare_table_part(StrBuf *out, const json_t *summary, const char *part, Error *error) {
+    bool planned;
+    if (!compare_shape_check(&planned, summary, error)) return false;
+    if (planned && strcmp(part, "memory") && strcmp(part, "command"))
+        return error_set(error, "a plan has no part '%s', only 'memory' and 'command'", part);
     for (int i = 0; i < PARTS; i++)
         if (!strcmp(part, part_names[i])) return put_part(out, summary, i), true;
     const char *near = strbuf_nearest(part, part_names, PARTS);

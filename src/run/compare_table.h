@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 // Appends one part of a summary: "setup", "proofs", "memory", "accuracy", "reward", "difference", "verdict", "time" or
-// "command". Refuses another one with the nearest.
+// "command". Refuses another one with the nearest, and what is no summary; a plan has "memory" and "command" alone.
 bool compare_table_part(StrBuf *out, const json_t *summary, const char *part, Error *error);
 
 void compare_table_all(StrBuf *out, const json_t *summary); // setup to time, for the terminal

@@ -2,6 +2,7 @@
 
 #include "base/digest.h"
 #include "base/file.h"
+#include "base/int64.h"
 #include "base/jsonio.h"
 #include "text/records.h"
 
@@ -77,7 +78,7 @@ static void take_memory(RunMemory *memory, const json_t *entry) {
     json_t *phases = json_object_get(entry, "peak_by_phase"), *value;
     const char *tag;
     memory->step = json_integer_value(json_object_get(entry, "step"));
-    memory->rank = (int)json_integer_value(json_object_get(entry, "rank"));
+    memory->rank = (int)int64_smaller(INT32_MAX, int64_larger(-1, json_integer_value(json_object_get(entry, "rank"))));
     json_object_foreach(json_object_get(entry, "at_peak"), tag, value) memory->step_peak += json_number_value(value);
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
         const json_t *alive = json_object_get(phases, ledger_phase_name((MemoryPhase)phase));
@@ -89,15 +90,33 @@ static void take_memory(RunMemory *memory, const json_t *entry) {
     }
 }
 
+// Each step has an entry, and there are no more ranks than entries.
+static bool check_memory(const RunRecord *record, const char *path, Arena *arena, Error *error) {
+    bool *there = arena_array(arena, bool, record->step_count);
+    for (int64_t i = 0; i < record->memory_count; i++) {
+        const RunMemory *m = &record->memory[i];
+        if (m->rank < 0 || m->rank >= record->memory_count)
+            return error_set(error, "%s: rank %d among %lld entries", path, m->rank, (long long)record->memory_count);
+        if (m->step >= 1 && m->step <= record->step_count) there[m->step - 1] = true;
+    }
+    for (int64_t step = 1; step <= record->step_count; step++)
+        if (!there[step - 1]) return error_set(error, "%s: the memory of step %lld is missing", path, (long long)step);
+    return true;
+}
+
 static bool read_memory(RunRecord *record, Arena *arena, Error *error) {
     const char *path = path_in(record, "memory.json", arena);
     json_t *all = NULL, *entry;
     size_t i;
     if (!jsonio_read(&all, path, error)) return false;
+    bool list = json_is_array(all);
     record->memory = arena_array(arena, RunMemory, json_array_size(all));
-    json_array_foreach(all, i, entry) take_memory(&record->memory[record->memory_count++], entry);
+    json_array_foreach(all, i, entry) {
+        list = list && json_is_object(entry);
+        take_memory(&record->memory[record->memory_count++], entry);
+    }
     json_decref(all);
-    return true;
+    return list ? check_memory(record, path, arena, error) : error_set(error, "%s: expected a list of objects", path);
 }
 
 static bool read_environment(RunRecord *record, Arena *arena, Error *error) {
@@ -160,13 +179,17 @@ bool run_record_answers(RunAnswers *answers, const RunRecord *record, int64_t st
     return good;
 }
 
-// The conversation without the answer at its end.
-static void put_prompt(StrBuf *text, const json_t *line) {
+// The conversation without the answer at its end. False: there is none.
+static bool put_prompt(StrBuf *text, const json_t *line) {
     json_t *asked = json_copy(json_object_get(line, "content"));
-    if (json_array_size(asked)) json_array_remove(asked, json_array_size(asked) - 1);
+    bool good = json_array_size(asked) > 0;
     strbuf_clear(text);
-    jsonio_line(text, asked ? asked : json_object_get(line, "content"));
+    if (good) {
+        json_array_remove(asked, json_array_size(asked) - 1);
+        jsonio_line(text, asked);
+    }
     json_decref(asked);
+    return good;
 }
 
 bool run_record_prompts(char hex[DIGEST_HEX], const RunRecord *record, int64_t step, Arena *arena, Error *error) {
@@ -179,9 +202,10 @@ bool run_record_prompts(char hex[DIGEST_HEX], const RunRecord *record, int64_t s
         json_t *line = NULL;
         good = records_row(&line, &lines, i, error);
         if (!good) break;
-        put_prompt(&prompt, line);
+        good = put_prompt(&prompt, line) || error_set(error, "%s:%lld: expected a conversation under 'content'", path,
+                                                      (long long)records_line(&lines, i));
         json_decref(line);
-        if (!strcmp(prompt.text, before.text)) continue;
+        if (!good || !strcmp(prompt.text, before.text)) continue;
         strbuf_puts(&all, prompt.text);
         StrBuf swap = before;
         before = prompt, prompt = swap;
