@@ -34,9 +34,10 @@ check "missing and damaged files are named, the rest is shown" $?
 "$whet" report "$work/llama" 2>"$work/err"; [ $? = 1 ] && grep -q "holds nothing of a run" "$work/err"; check "refused: no run" $?
 train watched grpo.max_num_steps=60 & pid=$!
 until [ -s "$work/watched/metrics.jsonl" ] || ! kill -0 $pid 2>/dev/null; do sleep 0.05; done
-timeout 60 "$whet" report "$work/watched" --watch 2>/dev/null; status=$?
+timeout 60 "$whet" report "$work/watched" --watch 2>"$work/err"; status=$?
 wait $pid && [ $status = 0 ] && grep -q '"refresh":0.0' "$work/watched/report.html" && grep -q '"steps":\[0,1,.*,59,60\]' "$work/watched/report.html"
 check "a watch ends with the run, and the last page is whole" $?
+! grep warning "$work/err"; check "a watch takes nothing for missing that is being written" $?
 
 # ---- in a browser
 

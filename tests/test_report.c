@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -202,15 +203,22 @@ static void test_hostile_texts_stay_texts(void **state) {
         jsonio_line(&line, metric);
         write_text("hostile/metrics.jsonl", line.text);
         require(jsonio_write(place, path("hostile/environment.json"), &error));
+        json_t *summary;
+        require(jsonio_read(&summary, "docs/experiments/fsdp-output-dtype/summary.json", &error));
+        json_object_set_new(summary, "key", json_string(hostile[i]));
+        json_object_update(summary, place);
+        require(jsonio_write(summary, path("hostile/summary.json"), &error));
+        json_decref(summary);
         char *page = page_of(
             &(ReportRun){.folder = path("hostile"), .name = hostile[i]}, 1,
-            &(ReportOptions){.rollout_steps = -1, .title = hostile[i], .summary = path("hostile/environment.json")});
+            &(ReportOptions){.rollout_steps = -1, .title = hostile[i], .summary = path("hostile/summary.json")});
         assert_int_equal(count_of(page, "<script"), before);
         assert_int_equal(count_of(page, "</script"), before);
         assert_int_equal(count_of(page, "alert(1)") > 0, i == 0);
         json_t *data = element(page, "data"), *chunk = element(page, "chunk0");
         assert_string_equal(json_string_value(json_array_get(at(chunk, "texts"), 0)), hostile[i]);
         assert_string_equal(json_string_value(at(run_of(data, 0), "name")), hostile[i]);
+        assert_string_equal(json_string_value(at(at(data, "summary"), "key")), hostile[i]);
         json_decref(data);
         json_decref(chunk);
         json_decref(text);
@@ -267,8 +275,40 @@ static void test_damage_is_named(void **state) {
     json_decref(data);
 }
 
+// What a run is just writing is no damage.
+static void test_what_goes_on_is_not_damaged(void **state) {
+    (void)state;
+    int lock;
+    write_run("going");
+    write_text("going/metrics.jsonl", "{\"step\":1,\"train/reward\":0.5}\n{\"step\":2,\"train/re");
+    write_text("going/memory.json", "[\n{\"step\":1,\"rank\":0},\n{\"step\":2,\"ra");
+    for (int locked = 0; locked < 2; locked++) {
+        if (locked) require(file_lock(&lock, path("going/.lock"), &error));
+        json_t *data = element(page_of(&(ReportRun){.folder = path("going")}, 1, &plain), "data"),
+               *run = run_of(data, 0);
+        assert_int_equal(json_array_size(at(at(run, "memory"), "list")), 1);
+        assert_int_equal(is_noted(run, "memory.json"), !locked);
+        assert_int_equal(is_noted(run, "metrics.jsonl"), !locked);
+        json_decref(data);
+    }
+    file_unlock(&lock);
+}
+
+// A folder that this process may not open.
+static void refuse_unreadable(void) {
+    require(file_make_folders(path("closed"), &error) && chmod(path("closed"), 0) == 0);
+    bool root = geteuid() == 0 && seteuid(65534) == 0; // whom nothing stops
+    const char *found;
+    bool opened = report_folder(&found, path("closed"), &arena, &error);
+    if (root) assert_int_equal(seteuid(0), 0);
+    require(chmod(path("closed"), 0700) == 0);
+    assert_false(opened);
+    assert_non_null(strstr(error.text, "closed: cannot open: Permission denied"));
+}
+
 static void test_refusals(void **state) {
     (void)state;
+    refuse_unreadable();
     require(file_make_folders(path("empty"), &error));
     assert_false(report_write(path("none.html"), &(ReportRun){.folder = path("empty")}, 1, &plain, &error));
     assert_non_null(strstr(error.text, "empty: holds nothing of a run"));
@@ -278,6 +318,13 @@ static void test_refusals(void **state) {
     ReportOptions options = {.rollout_steps = -1, .summary = path("missing.json")};
     assert_false(report_write(path("none.html"), &(ReportRun){.folder = path("good")}, 1, &options, &error));
     assert_non_null(strstr(error.text, "missing.json"));
+    write_text("good/wrong.json", "{\"key\":1}");
+    options.summary = path("good/wrong.json");
+    assert_false(report_write(path("none.html"), &(ReportRun){.folder = path("good")}, 1, &options, &error));
+    assert_non_null(strstr(error.text, "wrong.json: no summary of a comparison: 'key' is missing or of another kind"));
+    options.summary = "docs/experiments/fsdp-output-dtype/plan.json";
+    assert_false(report_write(path("none.html"), &(ReportRun){.folder = path("good")}, 1, &options, &error));
+    assert_non_null(strstr(error.text, "plan.json: a plan; expected summary.json of `whet compare`"));
     assert_false(file_exists(path("none.html")));
 }
 
@@ -420,6 +467,7 @@ int main(void) {
         cmocka_unit_test(test_samples_become_columns_and_chunks),
         cmocka_unit_test(test_hostile_texts_stay_texts),
         cmocka_unit_test(test_damage_is_named),
+        cmocka_unit_test(test_what_goes_on_is_not_damaged),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_names_differ),
         cmocka_unit_test(test_rollouts_are_spread),

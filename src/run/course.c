@@ -134,8 +134,9 @@ bool course_finish_step(Course *course, StepReport *report, Trainer *t, Error *e
     at->seconds += report->times.total;
     double left = at->seconds / (double)++at->measured * (double)(last - at->step);
     // Logs first: a run that is killed between the two repeats the step and writes the same lines again.
-    bool written = step_log_write(report, t, left, error) &&
-                   step_log_validation(&report->validation, at->step, t, error) && step_log_samples(report, t, error);
+    // Samples first of all: who sees the step in the metrics finds them.
+    bool written = step_log_samples(report, t, error) && step_log_write(report, t, left, error) &&
+                   step_log_validation(&report->validation, at->step, t, error);
     if (!comm_agree(&t->mesh.world, written, error)) return false;
     progression_finish(at, report, t);
     bool goal = goal_reached(at, &s->grpo), late = deadline_near(at, t);

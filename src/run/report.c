@@ -1,10 +1,14 @@
 #include "run/report.h"
 
+#include "base/file.h"
 #include "base/log.h"
 #include "device/ledger.h"
+#include "run/compare_shape.h"
 #include "run/report_page.h"
 #include "run/report_run.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <string.h>
 #include <time.h>
 
@@ -13,6 +17,9 @@
 bool report_folder(const char **folder, const char *given, Arena *arena, Error *error) {
     const char *logs = arena_format(arena, "%s/logs", given);
     if (!file_is_folder(given)) return error_set(error, "%s: no folder of a run", given);
+    DIR *listing = opendir(given);
+    if (!listing) return error_set(error, "%s: cannot open: %s", given, strerror(errno));
+    closedir(listing);
     *folder = !file_exists(arena_format(arena, "%s/metrics.jsonl", given)) && file_is_folder(logs) ? logs : given;
     return true;
 }
@@ -81,8 +88,9 @@ static bool collect(json_t *list, StrBuf *chunks, const ReportRun *runs, int cou
                                  .notes = notes,
                                  .known = options->known,
                                  .budget = ((int64_t)REPORT_PAGE_MB << 20) / count};
-        bool good = report_folder(&samples.folder, runs[i].folder, arena, error) &&
-                    report_run_collect(&run, &samples, names[i], options->rollout_steps, error);
+        bool good = report_folder(&samples.folder, runs[i].folder, arena, error);
+        samples.goes_on = good && file_locked(arena_format(arena, "%s/.lock", samples.folder));
+        good = good && report_run_collect(&run, &samples, names[i], options->rollout_steps, error);
         for (size_t n = 0; good && n < json_array_size(notes); n++)
             log_warn("%s: %s", runs[i].folder, json_string_value(json_array_get(notes, n)));
         json_decref(notes);
@@ -108,11 +116,18 @@ static bool write_page(const char *path, const json_t *data, const StrBuf *chunk
     return good;
 }
 
+static bool read_summary(json_t **summary, const char *path, Error *error) {
+    bool planned;
+    if (!jsonio_read(summary, path, error)) return false;
+    if (!compare_shape_check(&planned, *summary, error)) return error_prefix(error, "%s: ", path);
+    return !planned || error_set(error, "%s: a plan; expected summary.json of `whet compare`", path);
+}
+
 bool report_write(const char *path, const ReportRun *runs, int count, const ReportOptions *options, Error *error) {
     Arena arena = {0};
     StrBuf chunks = {0};
     json_t *list = json_array(), *summary = NULL;
-    bool good = (!options->summary || jsonio_read(&summary, options->summary, error)) &&
+    bool good = (!options->summary || read_summary(&summary, options->summary, error)) &&
                 collect(list, &chunks, runs, count, options, &arena, error);
     json_t *title = options->title ? json_string(options->title) : NULL;
     json_t *data = json_pack("{s:o, s:f, s:o, s:o, s:o, s:o, s:o}", "generated", now(), "refresh", options->refresh,

@@ -78,6 +78,7 @@ static json_t *metrics(const ReportSamples *s) {
     if (report_json_lines_open(&lines, path_of(&arena, s, name), &error)) {
         json_t *all = json_array();
         for (json_t *line; (line = report_json_lines_next(&lines));) json_array_append_new(all, line);
+        if (s->goes_on && lines.damaged == 1 && lines.first_damaged == lines.number) lines.damaged = 0;
         report_json_lines_close(&lines, name, s->notes);
         if (!json_array_size(all)) report_json_note(s->notes, "%s holds no step yet", name);
         result = columns_of(all);
@@ -97,7 +98,7 @@ static json_t *memory_entries(const ReportSamples *s, const char *path) {
     json_t *entries;
     Arena arena = {0};
     if (jsonio_read(&entries, path, &error)) return entries;
-    report_json_note(s->notes, "%s; the entries that are whole are shown", error.text);
+    if (!s->goes_on) report_json_note(s->notes, "%s; the entries that are whole are shown", error.text);
     char *text = NULL;
     entries = json_array();
     if (file_read(&text, NULL, &arena, path, &error))

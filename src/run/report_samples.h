@@ -6,6 +6,7 @@
 
 typedef struct ReportSamples {
     const char *folder; // of the run
+    bool goes_on;       // the run does: what is cut at its end is being written
     StrBuf *chunks;     // script elements, id "chunk<N>"
     int64_t *chunk;     // N of the next
     json_t *notes;
