@@ -98,8 +98,21 @@ if [ -n "$browser" ]; then
     train three policy.precision=bfloat16 && "$whet" compare "$work/one" "$work/three" --out "$work/compared" >/dev/null &&
         cp "$work/compared/report.html" "$work/comparison.html"
     "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" --dump-dom "file://$work/comparison.html" 2>/dev/null |
-        grep -qF 'The interval drawn decides: −60.24 to +60.24' # 4 questions without a difference decide nothing
+        grep -qF 'The interval drawn decides: −60.24 to +60.24, as wide as 4 questions leave it.' # 4 questions without a difference decide nothing
     check "the page tells the interval that decides" $?
+    # Ticks of an axis of 150 s and of one of 1.5 s, in one unit each.
+    sed '$d' "$work/single.html" >"$work/ticks.html"
+    cat >>"$work/ticks.html" <<'R'
+<script>
+document.body.textContent = [150, 1.5].map((highest) => {
+    const step = stepOf(seconds, highest, highest), ticks = Array.from({ length: 6 }, (_, index) => ({ value: index * step }));
+    return ticks.map(({ value }, index) => tickLabel(seconds, false)(value, index, ticks)).join(",");
+}).join(";").replaceAll("\u202f", "");
+</script>
+R
+    "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" --dump-dom "file://$work/ticks.html" 2>/dev/null |
+        grep -qF '0min,0.5min,1min,1.5min,2min,2.5min;0s,0.5s,1s,1.5s,2s,2.5s'
+    check "the ticks of an axis have one unit" $?
     for page in all single comparison; do
         parts=8; [ $page = comparison ] && parts=9
         for width in 1400 500; do
@@ -108,6 +121,6 @@ if [ -n "$browser" ]; then
         done
     done
 else
-    skipped=$((skipped + 7))
+    skipped=$((skipped + 8))
 fi
 check_closing

@@ -84,22 +84,22 @@ function roundUp(least) {
     return power * [1, 2, 5, 10].find((step) => step * power >= least * (1 - 1e-9));
 }
 
-// Steps of bytes are round in the unit of the highest tick; all others Chart.js finds itself.
+// Steps of bytes and seconds are round in the unit of the highest tick; all others Chart.js finds itself.
 function stepOf(format, range, highest) {
-    if (format !== bytes && format !== mebibytes || !(range > 0)) return undefined;
-    const scale = format === bytes ? 1 : 1048576, step = (unit) => Math.max(1, 1024 ** unit * roundUp(scale * range / 5 / 1024 ** unit));
-    const unit = byteUnit(scale * highest), top = Math.ceil(scale * highest / step(unit)) * step(unit);
-    return step(byteUnit(top)) / scale;
+    if (!unitOf(format, highest) || !(range > 0)) return undefined;
+    const least = format === bytes ? 1 : format === mebibytes ? 1 / 1048576 : 0;
+    const step = ({ size }) => Math.max(least, size * roundUp(range / 5 / size));
+    const first = step(unitOf(format, highest));
+    return step(unitOf(format, Math.ceil(highest / first) * first));
 }
 
 // As many digits as tell the ticks of an axis apart.
 function tickLabel(format, log) {
     return (value, index, ticks) => {
         const gap = ticks.length > 1 ? Math.abs(ticks[1].value - ticks[0].value) : 0, highest = Math.max(...ticks.map((tick) => Math.abs(tick.value)));
-        const digits = (step) => Math.min(9, Math.max(0, Math.ceil(-Math.log10(step) - 1e-9)));
-        const scale = format === mebibytes ? 1048576 : 1, unit = byteUnit(highest * scale);
+        const digits = (step) => Math.min(9, Math.max(0, Math.ceil(-Math.log10(step) - 1e-9))), unit = unitOf(format, highest);
         if (log || !(gap > 0)) return trimmed(format(value));
-        if (format === bytes || format === mebibytes) return trimmed(fixed(value * scale / 1024 ** unit, digits(gap * scale / 1024 ** unit))) + "\u202f" + byteUnits[unit];
+        if (unit) return trimmed(fixed(value / unit.size, digits(gap / unit.size))) + "\u202f" + unit.name;
         if (format === number && highest >= 1e-3 && highest < 1e7) return trimmed(fixed(value, digits(gap)));
         return trimmed(format(value));
     };

@@ -29,12 +29,13 @@ function intervalPicture([low, high], effect, margin) {
 
 function verdictCard(one) {
     const css = one.verdict === "not worse" ? "good" : one.verdict === "worse" ? "bad" : "open", between = (pair) => points(pair[0]) + " to " + points(pair[1]);
+    const seen = Number.isFinite(one.interval_seeds[0]) ? one.interval_seeds : one.interval_questions, widened = one.decisive.some((end, index) => end !== seen[index]);
     return h("div", { class: "card verdict " + css },
         h("div", { class: "card-head" }, h("h3", {}, one.value + " against " + one.against), h("span", { class: "value" }, number(one.questions) + " questions",
             one.left_out > 0 && ", " + number(one.left_out) + " left out")),
         h("div", { class: "verdict-row" }, h("div", {}, h("div", { class: "verdict-word" }, one.verdict),
             h("div", { class: "soft" }, "held-out accuracy ", h("strong", {}, points(one.effect)), " points")), intervalPicture(one.decisive, one.effect, found.margin)),
-        h("p", { class: "card-note" }, "The interval drawn decides: " + between(one.decisive) + ". 95 % interval over questions " + between(one.interval_questions) + (Number.isFinite(one.interval_seeds[0]) ?
+        h("p", { class: "card-note" }, "The interval drawn decides: " + between(one.decisive) + (widened ? ", as wide as " + number(one.questions) + " questions leave it" : "") + ". 95 % interval over questions " + between(one.interval_questions) + (Number.isFinite(one.interval_seeds[0]) ?
             "; with the spread from seed to seed " + between(one.interval_seeds) : "; one seed says nothing of the spread between seeds") + ". Margin " + points(found.margin).replace("+", "") + " points."),
         h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["seed", "points", "95 % interval", "gained", "lost", "McNemar p"].map((title) => h("th", { class: "num" }, title)))),
             h("tbody", {}, one.by_seed.map((seed) => h("tr", {}, h("td", { class: "num" }, String(seed.seed)), h("td", { class: "num" }, points(seed.effect)),

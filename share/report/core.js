@@ -122,6 +122,15 @@ function seconds(value) {
     return minutes < 120 ? fixed(value / 60, 1) + "\u202fmin" : Math.floor(minutes / 60) + "\u202fh " + String(minutes % 60).padStart(2, "0") + "\u202fmin";
 }
 
+// The unit in which ticks up to a value are written; none for what has no units.
+function unitOf(format, highest) {
+    if (format === bytes) return { size: 1024 ** byteUnit(highest), name: byteUnits[byteUnit(highest)] };
+    if (format === mebibytes) return { size: 1024 ** (byteUnit(highest * 1048576) - 2), name: byteUnits[byteUnit(highest * 1048576)] };
+    if (format !== seconds) return null;
+    const [size, name] = highest < 1e-3 ? [1e-6, "µs"] : highest < 1 ? [1e-3, "ms"] : highest < 120 ? [1, "s"] : highest < 7200 ? [60, "min"] : [3600, "h"];
+    return { size, name };
+}
+
 const percent = (value) => (value === null || !Number.isFinite(value) ? number(value) : fixed(100 * value, 1) + "\u202f%");
 const signed = (text, value) => (value > 0 ? "+" + text : text);
 
