@@ -469,6 +469,41 @@ static void test_pictures(void **state) {
     json_decref(summary);
 }
 
+static int height_of_curves(void) {
+    const char *svg = text_of("lr/curves.svg"), *height = strstr(svg, " height=\"");
+    assert_non_null(height);
+    return atoi(height + strlen(" height=\""));
+}
+
+// Names that are too many or too long for one line of the legend take more lines; one that is wider than the paper is cut.
+static void test_long_legends(void **state) {
+    (void)state;
+    Comparison c = of_lr();
+    json_t *summary = summary_of(&c, 0), *values = json_array(), *arm;
+    int heights[3];
+    size_t i;
+    for (int round = 0; round < 3; round++) {
+        char long_name[301] = {0};
+        for (int k = 0; k < 100; k++) memcpy(long_name + 3 * k, "\xe2\x82\xac", 3);
+        if (round == 1)
+            for (int v = 0; v < 6; v++)
+                json_array_append_new(values, json_sprintf("a value with a rather long name %d", v));
+        if (round == 2) {
+            json_array_clear(values);
+            json_array_append_new(values, json_string(long_name));
+            json_array_append_new(values, json_string(long_name));
+        }
+        if (round) json_object_set(summary, "values", values);
+        json_array_foreach(json_object_get(summary, "arms"), i, arm) if (round)
+            json_object_set(arm, "value", json_array_get(values, i % json_array_size(values)));
+        if (!compare_plot_write(summary, path("lr"), &error)) fail_msg("%s", error.text);
+        heights[round] = height_of_curves();
+    }
+    assert_true(heights[0] < heights[2] && heights[2] <= heights[1]);
+    json_decref(values);
+    json_decref(summary);
+}
+
 static void test_plan(void **state) {
     (void)state;
     Comparison c;
@@ -564,6 +599,7 @@ int main(void) {
         cmocka_unit_test(test_several_answers),
         cmocka_unit_test(test_incomplete),
         cmocka_unit_test(test_pictures),
+        cmocka_unit_test(test_long_legends),
         cmocka_unit_test(test_plan),
         cmocka_unit_test(test_documents),
     };

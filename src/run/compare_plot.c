@@ -9,7 +9,17 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WIDTH = 900, CURVES_HEIGHT = 680, LEFT = 64, RIGHT = 880, PNG_SCALE = 2, COLOURS = 8 };
+enum {
+    WIDTH = 900,
+    CURVES_HEIGHT = 680,
+    LEFT = 64,
+    RIGHT = 880,
+    PNG_SCALE = 2,
+    COLOURS = 8,
+    LEGEND_LINE = 20,
+    FONT_SIZE = 13
+};
+static const char font_name[] = "sans-serif";
 
 typedef struct Colour {
     double red, green, blue;
@@ -36,6 +46,23 @@ static void put_text(cairo_t *c, double x, double y, double align, const char *t
     cairo_text_extents(c, text, &size);
     cairo_move_to(c, x - align * size.x_advance, y);
     cairo_show_text(c, text);
+}
+
+// The text from x on, cut where it is wider; returns how wide it came out.
+static double put_name(cairo_t *c, double x, double y, double width, const char *text) {
+    cairo_text_extents_t size;
+    StrBuf shown = {0};
+    strbuf_puts(&shown, text);
+    cairo_text_extents(c, shown.text, &size);
+    for (size_t kept = strlen(text); size.x_advance > width && kept; cairo_text_extents(c, shown.text, &size)) {
+        do kept--;
+        while (kept && ((uint8_t)text[kept] & 0xc0) == 0x80); // whole characters
+        strbuf_clear(&shown);
+        strbuf_format(&shown, "%.*s…", (int)kept, text);
+    }
+    put_text(c, x, y, 0, shown.text);
+    strbuf_close(&shown);
+    return size.x_advance;
 }
 
 // --- axes -------------------------------------------------------------------------------------------------------------
@@ -160,21 +187,53 @@ static void set_range(Panel *p, const json_t *summary, const char *key) {
     p->y_low = tick * floor(p->y_low / tick + 1e-9), p->y_high = tick * ceil(p->y_high / tick - 1e-9);
 }
 
+static double width_of(const char *text) {
+    cairo_font_face_t *face = cairo_toy_font_face_create(font_name, CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_NORMAL);
+    cairo_font_options_t *options = cairo_font_options_create();
+    cairo_matrix_t size, scale;
+    cairo_matrix_init_scale(&size, FONT_SIZE, FONT_SIZE);
+    cairo_matrix_init_identity(&scale);
+    cairo_scaled_font_t *font = cairo_scaled_font_create(face, &size, &scale, options);
+    cairo_text_extents_t extents;
+    cairo_scaled_font_text_extents(font, text, &extents);
+    cairo_scaled_font_destroy(font);
+    cairo_font_options_destroy(options);
+    cairo_font_face_destroy(face);
+    return extents.x_advance;
+}
+
+// Whether a name of the legend begins another line; *used is how far the line reaches, to begin with LEFT.
+static bool begins_line(double *used, const char *name) {
+    double width = fmin(20 + width_of(name), RIGHT - LEFT);
+    bool begins = *used > LEFT && *used + width > RIGHT;
+    *used = (begins ? LEFT : *used) + width + 24;
+    return begins;
+}
+
+// Lines of the legend behind the first.
+static int more_lines(const json_t *summary) {
+    const json_t *value;
+    size_t i;
+    double used = LEFT;
+    int lines = 0;
+    json_array_foreach(json_object_get(summary, "values"), i, value) lines +=
+        begins_line(&used, json_string_value(value));
+    return lines;
+}
+
 static void draw_legend(cairo_t *c, const json_t *summary) {
     const json_t *values = json_object_get(summary, "values"), *value;
     size_t i;
-    double x = LEFT;
+    double x = LEFT, top = 38, used = LEFT;
     use_grey(c, 0.1);
-    put_text(c, LEFT, 26, 0, json_string_value(json_object_get(summary, "key")));
+    put_name(c, LEFT, 26, RIGHT - LEFT, json_string_value(json_object_get(summary, "key")));
     json_array_foreach(values, i, value) {
-        cairo_text_extents_t size;
+        if (begins_line(&used, json_string_value(value))) x = LEFT, top += LEGEND_LINE;
         use_colour(c, i, 1);
-        cairo_rectangle(c, x, 38, 14, 10);
+        cairo_rectangle(c, x, top, 14, 10);
         cairo_fill(c);
         use_grey(c, 0.2);
-        put_text(c, x + 20, 48, 0, json_string_value(value));
-        cairo_text_extents(c, json_string_value(value), &size);
-        x += size.x_advance + 44;
+        x += 44 + put_name(c, x + 20, top + 10, RIGHT - x - 20, json_string_value(value));
     }
 }
 
@@ -188,6 +247,7 @@ static void draw_curves(cairo_t *c, const json_t *summary) {
     set_range(&reward, summary, "reward");
     set_range(&accuracy, summary, "accuracy");
     draw_legend(c, summary);
+    cairo_translate(c, 0, LEGEND_LINE * more_lines(summary));
     draw_axes(c, &reward,
               several ? "training reward; bold: mean over 10 updates and all seeds"
                       : "training reward; bold: mean over 10 updates");
@@ -244,7 +304,7 @@ static void draw_bar(cairo_t *c, const json_t *bars, size_t index, const char *n
     use_grey(c, 0.1);
     snprintf(text, sizeof text, "%.1f MiB", json_number_value(json_object_get(bar, "peak_mb")));
     put_text(c, x + 8, top + BAR / 2 + 4, 0, text);
-    put_text(c, LEFT, top - 6, 0, name);
+    put_name(c, LEFT, top - 6, RIGHT - LEFT, name);
 }
 
 static double memory_height(const json_t *summary) {
@@ -290,8 +350,8 @@ static void draw(cairo_surface_t *surface, Picture picture, const json_t *summar
     cairo_scale(c, scale, scale);
     cairo_set_source_rgb(c, 1, 1, 1);
     cairo_paint(c);
-    cairo_select_font_face(c, "sans-serif", CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_NORMAL);
-    cairo_set_font_size(c, 13);
+    cairo_select_font_face(c, font_name, CAIRO_FONT_SLANT_NORMAL, CAIRO_FONT_WEIGHT_NORMAL);
+    cairo_set_font_size(c, FONT_SIZE);
     cairo_set_line_join(c, CAIRO_LINE_JOIN_ROUND);
     switch (picture) {
     case PICTURE_CURVES: draw_curves(c, summary); break;
@@ -304,7 +364,8 @@ static bool write_picture(Picture picture, const char *name, const json_t *summa
                           Error *error) {
     Arena arena = {0};
     StrBuf bytes = {0};
-    double height = picture == PICTURE_CURVES ? CURVES_HEIGHT : memory_height(summary);
+    double height =
+        picture == PICTURE_CURVES ? CURVES_HEIGHT + LEGEND_LINE * more_lines(summary) : memory_height(summary);
     cairo_surface_t *surface =
         svg ? cairo_svg_surface_create_for_stream(take_bytes, &bytes, WIDTH, height)
             : cairo_image_surface_create(CAIRO_FORMAT_RGB24, WIDTH * PNG_SCALE, (int)height * PNG_SCALE);
