@@ -32,6 +32,9 @@ check "JSON" $?
 for file in out fit; do python3 -c 'import json, sys; json.load(sys.stdin)' <"$work/$file" 2>/dev/null || [ ! -x /usr/bin/python3 ]; check "$file is JSON" $?; done
 [ "$(grep -c '"arm"' "$work/out")" = 4 ]; check "each value with each" $?
 grep -q '"micro_batch": 0' "$work/fit"; check "nothing fits" $?
+"$whet" plan $founding --memory-only --fit 2GiB >"$work/out"; check "fitted" $?
+says "the step does not fit, its peak is 6123.3 MiB in rollout$"
+says "micro-batch: not even one sample fits"
 "$whet" plan $founding --ranks 4 --tp 2 --memory-only >"$work/out"; check "ranks" $?
 says "; 4 ranks$"
 "$whet" plan $founding --tflops 1 --bandwidth 100 --prompt-tokens 100 --answer-tokens 7 >"$work/out"; check "own figures" $?

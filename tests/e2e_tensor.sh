@@ -45,6 +45,13 @@ ranks 0 "$whet" train "$work/recipe.yaml" policy.model_name="$work/model" logger
     grep -q "sequence_parallel has no effect: one tensor-parallel rank" "$work/out"
 check "one rank has all rows, and says so" $?
 
+set -- grpo.max_num_steps=1 grpo.val_period=1
+train 0 six-alone "$@" whet.tensor_segments=6 &&
+    ranks 6 "$whet" train "$work/recipe.yaml" policy.model_name="$work/model" logger.log_dir="$work/six/logs" \
+        checkpointing.checkpoint_dir="$work/six" "$@" $training=6 >"$work/out" 2>&1 && same six-alone six 1 &&
+    [ "$(grep -c "6 ranks cannot share the model's 2 segments of sums: .* whet.tensor_segments=6" "$work/out")" = 1 ]
+check "six ranks share what the model's own segments cannot be: the bits of as many segments, and said so" $?
+
 train 4 moved $training=2 grpo.max_num_steps=1 && train 2 moved && same alone moved 2
 check "two by two ranks, resumed on two that share nothing" $?
 train 2 shared grpo.max_num_steps=1 && train 2 shared $training=2 && same alone shared 2

@@ -215,8 +215,9 @@ bool plan_fit(PlanFit *fit, uint64_t memory, const PlanArm *arm, const PlanOptio
 void plan_fit_text(StrBuf *out, const PlanFit *fit, const PlanArm *arm) {
     char number[32];
     const double mib = 0x1p20;
-    strbuf_format(out, "\nInto %.1f MiB the step %s, its peak is %.1f MiB", (double)fit->memory / mib,
-                  fit->fits ? "fits" : "does not fit", (double)arm->plan.peak.total / mib);
+    strbuf_format(out, "\nInto %.1f MiB the step %s, its peak is %.1f MiB in %s", (double)fit->memory / mib,
+                  fit->fits ? "fits" : "does not fit", (double)arm->plan.peak.total / mib,
+                  ledger_phase_name(arm->plan.peak_phase));
     if (!fit->micro_batch)
         strbuf_puts(out, "\n  micro-batch: not even one sample fits");
     else

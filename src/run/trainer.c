@@ -56,6 +56,10 @@ static bool open_layouts(Trainer *t, const Comm *world, Error *error) {
     if (!open_layout(&t->training, t, world, training, s->whet.tensor_segments, settings_tensor_key(s), error))
         return false;
     t->mesh = t->training.mesh;
+    int segments = t->training.share.segments * (int)training, own = tensor_share_segments(t->model.architecture);
+    if (!s->whet.tensor_segments && segments != own)
+        log_info("%d ranks cannot share the model's %d segments of sums: results are those of whet.tensor_segments=%d",
+                 (int)training, own, segments);
     if (s->policy.sequence_parallel && training == 1)
         log_info("sequence_parallel has no effect: one tensor-parallel rank has all rows");
     return open_layout(&t->sampling, t, world, sampling, t->training.share.segments * training,
