@@ -283,10 +283,11 @@ static bool run_rank(Plan *plan, Trainer *t, int rank, const PlanOptions *option
     const int64_t *tokens = equal_prompts(int64_larger(prompts, questions), plan->prompt_tokens, arena);
     if (s->algorithm == ALGORITHM_GRPO) trainer_refit(t);
     note_peaks(plan, ledger, rank, PHASE_LOAD, PHASE_LOAD);
-    for (int step = options->memory_only; step < 2; step++) {
-        forget_work(t);
-        if (!plan_step(t, options, tokens, step, error)) return false;
-    }
+    PlanOptions warm = *options; // what the first step counts is forgotten
+    warm.memory_only = true;
+    if (!options->memory_only && !plan_step(t, &warm, tokens, 0, error)) return false;
+    forget_work(t);
+    if (!plan_step(t, options, tokens, 1, error)) return false;
     note_peaks(plan, ledger, rank, PHASE_ROLLOUT, PHASE_REFIT);
     if (rank == 0) {
         note_wire(&plan->wire, t, &options->machine);
