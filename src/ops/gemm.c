@@ -2,18 +2,11 @@
 
 #include "ops/kernels.h"
 
-// C is computed in rectangles, each by one task, in rounds. With many rows all threads first pack the panels of B of a round,
-// so that tasks can be as small as keeps all threads busy to the end; with few rows a task packs the panels that it needs. It
-// packs the rows of A tile by tile, for one step of k after the other. Chains wait for the next step in fp32: in C itself, or,
-// when C is narrower or has numbers to which they are added, in the scratch, as the packed panels do.
-enum {
-    SCRATCH_FLOATS = 1 << 22,
-    ROUND_COLUMNS = 1024,
-    STREAMS_A_THREAD = 4,
-    GROUPS_A_THREAD = 8,
-    SHARING_TILES = 8,
-    SHARED_COLUMNS = 256
-};
+// C is computed in rectangles, each by one task, in rounds. A task packs the panels of B that it needs, group by group as many
+// as its second cache holds, and the rows of A tile by tile, for one step of k after the other: what all threads packed
+// together for each other would come back from memory. Chains wait for the next step in fp32: in C itself, or, when C is
+// narrower or has numbers to which they are added, in the scratch.
+enum { SCRATCH_FLOATS = 1 << 22, ROUND_COLUMNS = 1024, STREAMS_A_THREAD = 4, GROUPS_A_THREAD = 8 };
 
 Tensor gemm_scratch(Device *device) {
     return DEVICE_TENSOR_RAW(device, MEMORY_SCRATCH, DTYPE_F32, SCRATCH_FLOATS);
@@ -133,9 +126,7 @@ typedef struct Cuts {
     int64_t m_step, n_step, k_step; // of a round; most of a step of k
     int64_t panel;                  // columns of a tile
     bool direct;                    // tiles read B where it lies
-    bool shares;                    // all threads pack the panels of a round first
     bool in_c;                      // chains wait in C
-    int64_t waiting;                // floats of the scratch in which chains wait; packed panels lie behind them
 } Cuts;
 
 static Cuts cut_product(const Ops *ops, const Gemm *gemm) {
@@ -152,31 +143,21 @@ static Cuts cut_product(const Ops *ops, const Gemm *gemm) {
                  .panel = halves ? GEMM_PANEL : sizes.panel,
                  .direct = halves || (panels && f32)};
     if (longest) {
-        int64_t most = one_tile && cuts.direct ? GEMM_TILE_FLOATS / gemm->m / 16 * 16 : sizes.k_block;
+        int64_t most = one_tile && cuts.direct ? (GEMM_TILE_FLOATS - GEMM_STRIP) / gemm->m / 16 * 16 : sizes.k_block;
         cuts.k_step = steps(steps(longest, steps(longest, most)), 16) * 16;
     }
     int64_t slots = gemm->chain ? 0 : slots_of(gemm, apart, cuts.k_step);
     cuts.in_c = !slots && !apart;
-    cuts.waiting = cuts.in_c || gemm->chain ? 0 : SCRATCH_FLOATS / 2;
-    int64_t fitting = (SCRATCH_FLOATS - cuts.waiting) / (gemm->k ? gemm->k : 1); // columns
-    cuts.shares = !cuts.direct && steps(gemm->m, sizes.tile_rows) >= SHARING_TILES &&
-                  (fitting >= SHARED_COLUMNS || fitting >= cuts.n_step);
-    if (cuts.shares)
-        cuts.n_step =
-            steps(cuts.n_step, steps(cuts.n_step, fitting / GEMM_PANEL * GEMM_PANEL) * GEMM_PANEL) * GEMM_PANEL;
-    else if (cuts.waiting)
-        cuts.waiting = SCRATCH_FLOATS;
     if (slots &&
-        cuts.m_step > cuts.waiting / slots / cuts.n_step) { // nearly square, so that what is packed serves many
+        cuts.m_step > SCRATCH_FLOATS / slots / cuts.n_step) { // nearly square, so that what is packed serves many
         cuts.n_step = steps(cuts.n_step, steps(cuts.n_step, ROUND_COLUMNS) * GEMM_PANEL) * GEMM_PANEL;
-        int64_t rows = least(cuts.m_step, cuts.waiting / slots / cuts.n_step);
+        int64_t rows = least(cuts.m_step, SCRATCH_FLOATS / slots / cuts.n_step);
         cuts.m_step = steps(gemm->m, steps(gemm->m, rows));
     }
     return cuts;
 }
 
-// b: gemm's or, packed, the columns of this round alone.
-static void run_round(Ops *ops, const Gemm *gemm, const Cuts *cuts, const GemmLines *b, int64_t row, int64_t column) {
+static void run_round(Ops *ops, const Gemm *gemm, const Cuts *cuts, int64_t row, int64_t column) {
     int64_t rows = least(cuts->m_step, gemm->m - row), columns = least(cuts->n_step, gemm->n - column);
     void *c = (void *)element(gemm->c, gemm->dtype, row * gemm->n + column);
     float *scratch = ops->packs.data;
@@ -184,17 +165,17 @@ static void run_round(Ops *ops, const Gemm *gemm, const Cuts *cuts, const GemmLi
                    .threads = team_size(ops->team),
                    .panels = steps(columns, cuts->panel),
                    .block = {.a = &gemm->a,
-                             .b = b,
+                             .b = &gemm->b,
                              .runs = gemm->runs,
                              .run_count = gemm->run_count,
                              .k_step = cuts->k_step,
                              .row_first = row,
                              .rows = rows,
                              .tiles = steps(rows, ops->kernels->gemm_sizes().tile_rows),
-                             .first = cuts->shares ? 0 : column,
+                             .first = column,
                              .columns = columns,
                              .panel = cuts->panel,
-                             .direct = cuts->direct || cuts->shares,
+                             .direct = cuts->direct,
                              .goes_on = gemm->chain,
                              .to = gemm->chain  ? gemm->chain + row * gemm->n + column
                                    : cuts->in_c ? c
@@ -224,12 +205,6 @@ void gemm_run(Ops *ops, const Gemm *whole) {
     for (int i = 0; i < gemm->run_count; i++) k += gemm->runs[i].count;
     if (!starts(ops, gemm, (uint64_t)k) || !gemm->m || !gemm->n) return;
     Cuts cuts = cut_product(ops, gemm);
-    for (int64_t column = 0; column < gemm->n; column += cuts.n_step) {
-        GemmLines packed = {(float *)ops->packs.data + cuts.waiting, DTYPE_F32, GEMM_PANELS, gemm->k};
-        if (cuts.shares)
-            gemm_pack(ops, (void *)packed.data, DTYPE_F32, &gemm->b, column, least(cuts.n_step, gemm->n - column),
-                      gemm->k);
-        for (int64_t row = 0; row < gemm->m; row += cuts.m_step)
-            run_round(ops, gemm, &cuts, cuts.shares ? &packed : &gemm->b, row, column);
-    }
+    for (int64_t column = 0; column < gemm->n; column += cuts.n_step)
+        for (int64_t row = 0; row < gemm->m; row += cuts.m_step) run_round(ops, gemm, &cuts, row, column);
 }

@@ -59,7 +59,7 @@ typedef struct Gemm {
 } Gemm;
 
 void gemm_run(Ops *ops, const Gemm *gemm);
-Tensor gemm_scratch(Device *device); // memory of chains that wait and of packed panels, for ops_open
+Tensor gemm_scratch(Device *device); // memory of chains that wait, for ops_open
 
 // Lines first..first+count-1 of k numbers into linear_pack's order, those missing from the last panel as 0. dtype: F32 or the
 // lines' own.
