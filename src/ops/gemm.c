@@ -6,7 +6,7 @@
 // as its second cache holds, and the rows of A tile by tile, for one step of k after the other: what all threads packed
 // together for each other would come back from memory. Chains wait for the next step in fp32: in C itself, or, when C is
 // narrower or has numbers to which they are added, in the scratch.
-enum { SCRATCH_FLOATS = 1 << 22, ROUND_COLUMNS = 1024, STREAMS_A_THREAD = 4, GROUPS_A_THREAD = 8 };
+enum { SCRATCH_FLOATS = 1 << 22, ROUND_COLUMNS = 1024, STREAMS_A_THREAD = 4 };
 
 Tensor gemm_scratch(Device *device) {
     return DEVICE_TENSOR_RAW(device, MEMORY_SCRATCH, DTYPE_F32, SCRATCH_FLOATS);
@@ -55,7 +55,7 @@ static void cut_tasks(Round *round, int64_t fitting) {
         return;
     }
     if (block->tiles <= GEMM_HELD_TILES && block->direct) { // the panels come from memory once
-        round->groups = least(round->panels, steps(fewest, threads * GROUPS_A_THREAD) * threads * GROUPS_A_THREAD);
+        round->groups = least(round->panels, steps(fewest, threads) * threads);
         return;
     }
     double least_cost = 1e9;
@@ -143,7 +143,7 @@ static Cuts cut_product(const Ops *ops, const Gemm *gemm) {
                  .panel = halves ? GEMM_PANEL : sizes.panel,
                  .direct = halves || (panels && f32)};
     if (longest) {
-        int64_t most = one_tile && cuts.direct ? (GEMM_TILE_FLOATS - GEMM_STRIP) / gemm->m / 16 * 16 : sizes.k_block;
+        int64_t most = one_tile && cuts.direct ? (GEMM_TILE_FLOATS - GEMM_STRIP) / gemm->m / 16 * 16 : GEMM_K_BLOCK;
         cuts.k_step = steps(steps(longest, steps(longest, most)), 16) * 16;
     }
     int64_t slots = gemm->chain ? 0 : slots_of(gemm, apart, cuts.k_step);

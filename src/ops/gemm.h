@@ -10,7 +10,8 @@ enum {
     GEMM_HELD_TILES = 8,         // most tiles that are packed together
     GEMM_MAX_RUNS = 48,          // of k, in one product
     GEMM_TILE_FLOATS = 16 * 640, // of A that a task packs for itself at a time: a tile, in the first cache
-    GEMM_GROUP_FLOATS = 3 << 16  // of B that a task packs for itself: a group of panels, in the second cache
+    GEMM_GROUP_FLOATS = 4 << 16, // of B that a task packs for itself: a group of panels, in the second cache
+    GEMM_K_BLOCK = 320           // most k of a step
 };
 
 typedef enum GemmOrder {
@@ -70,7 +71,6 @@ typedef struct GemmSizes {
     int64_t tile_rows;   // most rows of a tile
     int64_t direct_rows; // most rows of a tile that widens 16-bit panels as it goes
     int64_t panel;       // columns of a tile: 16 or 32
-    int64_t k_block;     // most k of a round, a multiple of 16
 } GemmSizes;
 
 // Where the part of so many parts begins that `count` things are cut into, as even as possible.

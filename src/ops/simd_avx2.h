@@ -244,4 +244,4 @@ static inline void v16_transpose(v16 row[16]) {
     }
 }
 
-enum { SIMD_NARROW_ROWS = 6, SIMD_WIDE_ROWS = 3, SIMD_PANEL = 16, SIMD_K_BLOCK = 320, SIMD_SINGLE_ROWS = 0 };
+enum { SIMD_NARROW_ROWS = 6, SIMD_WIDE_ROWS = 3, SIMD_PANEL = 16, SIMD_SINGLE_ROWS = 0 };

@@ -185,4 +185,4 @@ static inline void v16_transpose(v16 row[16]) {
     }
 }
 
-enum { SIMD_NARROW_ROWS = 14, SIMD_WIDE_ROWS = 14, SIMD_PANEL = 32, SIMD_K_BLOCK = 640, SIMD_SINGLE_ROWS = 0x3dfb };
+enum { SIMD_NARROW_ROWS = 14, SIMD_WIDE_ROWS = 14, SIMD_PANEL = 32, SIMD_SINGLE_ROWS = 0x3dfb };
