@@ -4,9 +4,17 @@
 
 // C is computed in rectangles, each by one task, in rounds. A task packs the panels of B that it needs, group by group as many
 // as its second cache holds, and the rows of A tile by tile, for one step of k after the other: what all threads packed
-// together for each other would come back from memory. Chains wait for the next step in fp32: in C itself, or, when C is
-// narrower or has numbers to which they are added, in the scratch.
-enum { SCRATCH_FLOATS = 1 << 22, ROUND_COLUMNS = 1024, STREAMS_A_THREAD = 4 };
+// together for each other would come back from memory. Only few rows that meet panels where they lie are packed once for all
+// tasks, in the scratch. Chains wait for the next step in fp32: in C itself, or, when C is narrower or has numbers to which they
+// are added, in the scratch.
+enum {
+    SCRATCH_FLOATS = 1 << 22,
+    PACKED_FLOATS = SCRATCH_FLOATS / 2,
+    ROUND_COLUMNS = 1024,
+    STREAMS_A_THREAD = 4,
+    FEW_ROWS = 112,
+    STREAM_NUMBERS = 1 << 19
+};
 
 Tensor gemm_scratch(Device *device) {
     return DEVICE_TENSOR_RAW(device, MEMORY_SCRATCH, DTYPE_F32, SCRATCH_FLOATS);
@@ -51,10 +59,11 @@ static void cut_tasks(Round *round, int64_t fitting) {
     int64_t threads = round->threads, fewest = steps(round->panels, fitting ? fitting : 1);
     round->row_steps = 1;
     if (block->tiles == 1 && block->direct) { // waits for memory: panels side by side are one stream
-        round->groups = least(round->panels, threads * STREAMS_A_THREAD);
+        int64_t enough = round->panels * block->panel * block->b->stride / threads / STREAM_NUMBERS;
+        round->groups = least(round->panels, threads * (enough < 1 ? 1 : least(enough, STREAMS_A_THREAD)));
         return;
     }
-    if (block->tiles <= GEMM_HELD_TILES && block->direct) { // the panels come from memory once
+    if (block->rows <= FEW_ROWS && block->direct) { // the panels come from memory once
         round->groups = least(round->panels, steps(fewest, threads) * threads);
         return;
     }
@@ -129,6 +138,39 @@ typedef struct Cuts {
     bool in_c;                      // chains wait in C
 } Cuts;
 
+// Of packed rows, for each of them.
+static int64_t row_floats(const Gemm *gemm) {
+    return gemm->k + 2 * GEMM_STRIP;
+}
+
+typedef struct PackRows {
+    const Kernels *kernels;
+    GemmTiles tiles;
+    float *out;
+} PackRows;
+
+static void pack_tile(void *context, int64_t tile, int worker) {
+    (void)worker;
+    const PackRows *job = context;
+    GemmTiles tiles = job->tiles;
+    tiles.from = tile;
+    tiles.to = tile + 1;
+    job->kernels->gemm_pack_tiles(job->out + tile * tiles.apart, &tiles);
+}
+
+// All rows of a round of a few tiles, once for all its tasks.
+static void pack_rows(Ops *ops, GemmBlock *block, const Gemm *gemm) {
+    int64_t most = steps(block->rows, block->tiles);
+    PackRows job = {ops->kernels,
+                    {block->a, block->row_first, block->rows, block->tiles, 0, 0, 0, gemm->k, most * row_floats(gemm)},
+                    (float *)ops->packs.data + SCRATCH_FLOATS - PACKED_FLOATS};
+    if (!block->direct || block->tiles < 2 || block->rows > FEW_ROWS || block->tiles * job.tiles.apart > PACKED_FLOATS)
+        return;
+    team_run(ops->team, block->tiles, pack_tile, &job);
+    block->packed = job.out;
+    block->packed_apart = job.tiles.apart;
+}
+
 static Cuts cut_product(const Ops *ops, const Gemm *gemm) {
     GemmSizes sizes = ops->kernels->gemm_sizes();
     int64_t longest = 0;
@@ -148,12 +190,14 @@ static Cuts cut_product(const Ops *ops, const Gemm *gemm) {
     }
     int64_t slots = gemm->chain ? 0 : slots_of(gemm, apart, cuts.k_step);
     cuts.in_c = !slots && !apart;
-    if (slots &&
-        cuts.m_step > SCRATCH_FLOATS / slots / cuts.n_step) { // nearly square, so that what is packed serves many
+    int64_t room = cuts.direct ? SCRATCH_FLOATS - PACKED_FLOATS : SCRATCH_FLOATS, rows = gemm->m;
+    if (slots && rows > room / slots / cuts.n_step) { // nearly square, so that what is packed serves many
         cuts.n_step = steps(cuts.n_step, steps(cuts.n_step, ROUND_COLUMNS) * GEMM_PANEL) * GEMM_PANEL;
-        int64_t rows = least(cuts.m_step, SCRATCH_FLOATS / slots / cuts.n_step);
-        cuts.m_step = steps(gemm->m, steps(gemm->m, rows));
+        rows = least(rows, room / slots / cuts.n_step);
     }
+    if (cuts.direct && gemm->m <= FEW_ROWS) rows = least(rows, PACKED_FLOATS / row_floats(gemm));
+    CHECK(rows > 0, "a row of %lld numbers does not fit", (long long)gemm->k);
+    cuts.m_step = steps(gemm->m, steps(gemm->m, rows));
     return cuts;
 }
 
@@ -188,6 +232,7 @@ static void run_round(Ops *ops, const Gemm *gemm, const Cuts *cuts, int64_t row,
                              .c_stride = gemm->n,
                              .bias = element(gemm->bias, gemm->bias_dtype, column),
                              .bias_dtype = gemm->bias_dtype}};
+    pack_rows(ops, &round.block, gemm);
     cut_tasks(&round, least(ops->cached_floats, GEMM_GROUP_FLOATS) / (cuts->panel * cuts->k_step));
     team_run(ops->team, round.groups * round.row_steps, multiply_task, &round);
 }

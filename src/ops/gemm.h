@@ -60,7 +60,7 @@ typedef struct Gemm {
 } Gemm;
 
 void gemm_run(Ops *ops, const Gemm *gemm);
-Tensor gemm_scratch(Device *device); // memory of chains that wait, for ops_open
+Tensor gemm_scratch(Device *device); // memory of chains that wait and of packed rows, for ops_open
 
 // Lines first..first+count-1 of k numbers into linear_pack's order, those missing from the last panel as 0. dtype: F32 or the
 // lines' own.
@@ -88,9 +88,25 @@ typedef struct GemmPackStrips {
     DType dtype; // of out: F32 or that of the lines
 } GemmPackStrips;
 
+// Tiles of A: element (row, k) of one goes to k·rows + row, so that what a step of k multiplies by is one cache line or two.
+// (Of numbers that come from a line each, a core's two load ports give fewer.)
+typedef struct GemmTiles {
+    const GemmLines *lines;
+    int64_t first, rows, tiles, from, to; // of a round: its first line, …; from..to-1 are meant
+    int64_t k_first, k;
+    int64_t apart; // floats from one tile to the next; up to GEMM_STRIP behind the last one are written too
+} GemmTiles;
+
+static inline int64_t gemm_tile_row(const GemmTiles *tiles, int64_t tile) {
+    return gemm_part(tiles->rows, tiles->tiles, tile);
+}
+
 // What one task computes: a rectangle of tiles of C.
 typedef struct GemmBlock {
     const GemmLines *a, *b;
+    const float
+        *packed; // all of the round's tiles of A with all k, packed_apart floats apart; NULL: the task packs its own
+    int64_t packed_apart;
     const GemmRun *runs;
     int run_count;
     int64_t k_step;                 // most of a step of k, a multiple of 16

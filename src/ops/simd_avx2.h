@@ -221,27 +221,37 @@ static inline void v16_half_transpose(const __m256 row[8], __m256 column[8]) {
         column[i + 4] = _mm256_permute2f128_ps(four[i], four[i + 4], 0x31);
     }
 }
-static inline void v16_transpose(v16 row[16]) {
+static inline __attribute__((always_inline)) void v16_transpose_quarters(v16 row[16], int quarters) {
     __m256 block[4][8], column[8];
     SIMD_UNROLL(8)
     for (int i = 0; i < 8; i++) {
         block[0][i] = row[i].low;
         block[1][i] = row[i].high;
+        if (quarters < 4) continue;
         block[2][i] = row[i + 8].low;
         block[3][i] = row[i + 8].high;
     }
     SIMD_UNROLL(4)
-    for (int quarter = 0; quarter < 4; quarter++) {
+    for (int quarter = 0; quarter < quarters; quarter++) {
         v16_half_transpose(block[quarter], column);
         SIMD_UNROLL(8)
         for (int i = 0; i < 8; i++) {
             v16 *to = &row[quarter % 2 * 8 + i];
             if (quarter < 2)
-                to->low = column[i];
+                *to = (v16){column[i], _mm256_setzero_ps()};
             else
                 to->high = column[i];
         }
     }
+}
+
+static inline void v16_transpose(v16 row[16]) {
+    v16_transpose_quarters(row, 4);
+}
+
+// The same where rows 8 to 15 are 0.
+static inline void v16_transpose_8(v16 row[16]) {
+    v16_transpose_quarters(row, 2);
 }
 
 enum { SIMD_NARROW_ROWS = 6, SIMD_WIDE_ROWS = 3, SIMD_PANEL = 16, SIMD_SINGLE_ROWS = 0 };

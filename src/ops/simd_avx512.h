@@ -184,5 +184,8 @@ static inline void v16_transpose(v16 row[16]) {
         row[i + 12] = _mm512_shuffle_f32x4(eight[i + 4], eight[i + 12], 0xdd);
     }
 }
+static inline void v16_transpose_8(v16 row[16]) {
+    v16_transpose(row);
+}
 
 enum { SIMD_NARROW_ROWS = 14, SIMD_WIDE_ROWS = 14, SIMD_PANEL = 32, SIMD_SINGLE_ROWS = 0x3dfb };

@@ -171,6 +171,9 @@ static inline void v16_transpose(v16 row[16]) {
         }
     }
 }
+static inline void v16_transpose_8(v16 row[16]) {
+    v16_transpose(row);
+}
 
 // How many v16 fit into the registers as sums of a matrix product (gemm.inc): rows of a tile of 16 columns and of one
 // of 32; the width of its packed panels; how many k suit the caches; and for which rows of a tile of 32 (a bit each) a number of
