@@ -268,13 +268,18 @@ static void test_batches(void **state) {
     }
 }
 
-// Large enough for several rounds of rows, of columns and of k: the vector sets agree (the scalar one would be slow).
+// Large enough for several rounds of rows, of columns and of k, also of rows that are packed once for all tasks: the vector
+// sets agree (the scalar one would be slow), with packed weights too.
 static void test_rounds(void **state) {
     Bench *bench = *state;
     static const struct {
         int64_t t, n, k;
         DType dtype;
-    } cases[] = {{1500, 1100, 1290, DTYPE_BF16}, {1300, 2300, 600, DTYPE_F32}, {100, 3000, 1500, DTYPE_F32}};
+    } cases[] = {{1500, 1100, 1290, DTYPE_BF16},
+                 {1300, 2300, 600, DTYPE_F32},
+                 {100, 3000, 1500, DTYPE_F32},
+                 {100, 40, 24000, DTYPE_F32},
+                 {14, 40, 24000, DTYPE_BF16}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         Tensor expected = {0}, expected_dx = {0}, expected_dw = {0};
         Ops *first = NULL;
@@ -290,6 +295,11 @@ static void test_rounds(void **state) {
             linear_forward(ops, &y, &x, &weight, NULL);
             linear_backward_input(ops, &dx, &dy, &weight);
             linear_backward_weight(ops, &dw, &dy, &x);
+            LinearWeight packed = weight;
+            linear_pack(ops, &packed, MEMORY_ROLLOUT_WEIGHTS);
+            Tensor y_packed = fill(ops, dtype, cases[c].t, weight.n, 26);
+            linear_forward(ops, &y_packed, &x, &packed, NULL);
+            assert_same(&y_packed, &y, ops, "forward by packed weights in rounds");
             if (!first) {
                 first = ops;
                 expected = copy(ops, &y);
@@ -304,8 +314,8 @@ static void test_rounds(void **state) {
             assert_same(&y, &expected, ops, "forward in rounds");
             assert_same(&dx, &expected_dx, ops, "backward to the input in rounds");
             assert_same(&dw, &expected_dw, ops, "backward to the weight in rounds");
-            Tensor all[] = {x, dy, weight.rows, y, dx, dw};
-            for (int j = 0; j < 6; j++) device_release(&ops->device, &all[j]);
+            Tensor all[] = {x, dy, weight.rows, y, dx, dw, packed.panels, y_packed};
+            for (int j = 0; j < 8; j++) device_release(&ops->device, &all[j]);
         }
         if (!first) continue;
         device_release(&first->device, &expected);
