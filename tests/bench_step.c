@@ -1,5 +1,6 @@
 // Speed of one GRPO step's work: generation, then log-probs, loss, backward, clipping and AdamW, timed apart, with the shapes
-// that scripts of other systems use for a comparison. Prints one JSON line; rates are the best of the repetitions.
+// that scripts of other systems use for a comparison. Prints one JSON line; rates are the best of the repetitions, shares of the
+// peak the median one, as a machine that others use too has another peak each time.
 // usage: bench_step MODEL [dtype] [sequences] [prompt] [new] [micro] [distinct prompts] [output dtype] [threads]
 #include "base/log.h"
 #include "base/rng.h"
@@ -8,6 +9,7 @@
 #include "support/model_setup.h"
 #include "train/update.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +76,21 @@ static double generate(ModelSetup *setup, const Shape *shape, Samples *samples, 
     return best;
 }
 
-static double train(ModelSetup *setup, const Shape *shape, const Samples *samples, UpdateResult *result, Arena *arena) {
+enum { REPEATS = 3 };
+
+typedef struct Training {
+    double seconds; // the fewest
+    double peak;    // the highest, in GFLOP/s
+    double share;   // of the peak for each operation: the median, each by the higher peak of before and after
+    UpdateResult result;
+} Training;
+
+static int by_size(const void *a, const void *b) {
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+static Training train(ModelSetup *setup, const Shape *shape, const Samples *samples, Arena *arena) {
     int64_t tokens = samples->offset[samples->count];
     float *mask = arena_array(arena, float, tokens), *advantage = arena_array(arena, float, tokens);
     float *sample_mask = arena_array(arena, float, samples->count);
@@ -98,16 +114,22 @@ static double train(ModelSetup *setup, const Shape *shape, const Samples *sample
                              .filter = {.temperature = 1, .top_p = 1},
                              .optimizer = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .max_grad_norm = 1},
                              .lr = 1e-6};
-    double best = 1e9;
-    for (int repeat = 0; repeat < 3; repeat++) {
+    Training training = {.seconds = 1e9};
+    double peak = peak_gflops(&setup->ops), rates[REPEATS];
+    for (int repeat = 0; repeat < REPEATS; repeat++) {
         UpdateResult now;
-        double begin = log_seconds();
+        double begin = log_seconds(), before = peak;
         update_policy(&now, &setup->walk, &batch, &loss, &options, NULL, NULL);
         double seconds = log_seconds() - begin;
-        if (seconds < best) best = seconds;
-        if (repeat == 0) *result = now;
+        peak = peak_gflops(&setup->ops);
+        rates[repeat] = 1e-9 / seconds / fmax(before, peak);
+        training.peak = fmax(training.peak, fmax(before, peak));
+        training.seconds = fmin(training.seconds, seconds);
+        if (repeat == 0) training.result = now;
     }
-    return best;
+    qsort(rates, REPEATS, sizeof *rates, by_size);
+    training.share = rates[REPEATS / 2];
+    return training;
 }
 
 static int64_t number(int argc, char **argv, int index, int64_t otherwise) {
@@ -125,7 +147,6 @@ int main(int argc, char **argv) {
     ModelSetup setup;
     Arena arena = {0};
     Samples samples;
-    UpdateResult result;
     PrecisionPolicy policy;
     Shape shape = {.sequences = number(argc, argv, 3, 64),
                    .prompt = number(argc, argv, 4, 24),
@@ -140,14 +161,13 @@ int main(int argc, char **argv) {
         fprintf(stderr, "bench_step: %s\n", error.text);
         return 1;
     }
-    double peak = peak_gflops(&setup.ops);
     double generation = generate(&setup, &shape, &samples, &arena);
     resident_drop_weights(&setup.resident); // as a run does before its update
     resident_drop_scratch(&setup.resident);
     ledger_reset_peaks(&setup.ops.device.ledger);
     uint64_t before = ops_worked(&setup.ops).flops;
-    double training = train(&setup, &shape, &samples, &result, &arena);
-    double executed = (double)(ops_worked(&setup.ops).flops - before) / 3;
+    Training training = train(&setup, &shape, &samples, &arena);
+    double executed = (double)(ops_worked(&setup.ops).flops - before) / REPEATS;
     // Model FLOPs: 2 for each weight and token forward, twice that backward; the head only where loss falls. Attention left out.
     double body = (double)(setup.parameters->total - setup.architecture->vocab_size * setup.architecture->hidden_size *
                                                          (setup.architecture->tied_head ? 1 : 2));
@@ -161,10 +181,11 @@ int main(int argc, char **argv) {
            "\"gen_tok_s\": %.1f, \"train_s\": %.3f, \"train_tok_s\": %.1f, \"train_share_of_peak\": %.3f, "
            "\"executed_share_of_peak\": %.3f, \"max_abs_logprob_error\": %g, \"ledger_peak_gb\": %.2f, "
            "\"peak_rss_gb\": %.2f}\n",
-           dtype_name(policy.compute), dtype_name(policy.output), setup.ops.isa, team_size(setup.ops.team), peak,
-           generation, (double)(shape.sequences * shape.answer) / generation, training, tokens / training,
-           model / training * 1e-9 / peak, executed / training * 1e-9 / peak, result.max_abs_logprob_error,
-           (double)setup.ops.device.ledger.peak.total / 0x1p30, (double)usage.ru_maxrss / 0x1p20);
+           dtype_name(policy.compute), dtype_name(policy.output), setup.ops.isa, team_size(setup.ops.team),
+           training.peak, generation, (double)(shape.sequences * shape.answer) / generation, training.seconds,
+           tokens / training.seconds, model * training.share, executed * training.share,
+           training.result.max_abs_logprob_error, (double)setup.ops.device.ledger.peak.total / 0x1p30,
+           (double)usage.ru_maxrss / 0x1p20);
     model_setup_close(&setup);
     arena_close(&arena);
     return 0;
