@@ -98,7 +98,7 @@ typedef struct Shape {
     DType x, w, y, bias;
 } Shape;
 
-// Odd sizes around the widths of vectors, tiles (3, 6, 14), panels (32) and blocks of k (640).
+// Odd sizes around the widths of vectors, tiles (3, 6, 14), panels (32) and blocks of k (320).
 static const Shape shapes[] = {
     {1, 1, 1, DTYPE_F32, DTYPE_F32, DTYPE_F32, DTYPE_F32},
     {1, 33, 70, DTYPE_F32, DTYPE_BF16, DTYPE_BF16, DTYPE_F32},

@@ -4,7 +4,7 @@
 
 // C is computed in rectangles, each by one task, in rounds. A task packs the panels of B that it needs, group by group as many
 // as its second cache holds, and the rows of A tile by tile, for one step of k after the other: what all threads packed
-// together for each other would come back from memory. Only few rows that meet panels where they lie are packed once for all
+// together for each other would come back from memory. Only a few rows that meet panels where they lie are packed once for all
 // tasks, in the scratch. Chains wait for the next step in fp32: in C itself, or, when C is narrower or has numbers to which they
 // are added, in the scratch.
 enum {
@@ -85,26 +85,26 @@ static void cut_tasks(Round *round, int64_t fitting) {
 typedef struct PackJob {
     const Kernels *kernels;
     const GemmLines *lines;
-    int64_t first, count, k;
+    int64_t count, k;
     char *out;
-    DType dtype;
 } PackJob;
 
 static void pack_task(void *context, int64_t panel, int worker) {
     (void)worker;
     const PackJob *job = context;
     int64_t line = panel * GEMM_PANEL;
-    job->kernels->gemm_pack_strips(&(GemmPackStrips){.lines = job->lines,
-                                                     .first = job->first + line,
-                                                     .count = job->count - line,
-                                                     .strips = GEMM_PANEL / GEMM_STRIP,
-                                                     .k = job->k,
-                                                     .out = job->out + (size_t)(line * job->k) * dtype_size(job->dtype),
-                                                     .dtype = job->dtype});
+    job->kernels->gemm_pack_strips(
+        &(GemmPackStrips){.lines = job->lines,
+                          .first = line,
+                          .count = job->count - line,
+                          .strips = GEMM_PANEL / GEMM_STRIP,
+                          .k = job->k,
+                          .out = job->out + (size_t)(line * job->k) * dtype_size(job->lines->dtype),
+                          .dtype = job->lines->dtype});
 }
 
-void gemm_pack(Ops *ops, void *panels, DType dtype, const GemmLines *lines, int64_t first, int64_t count, int64_t k) {
-    PackJob job = {ops->kernels, lines, first, count, k, panels, dtype};
+void gemm_pack(Ops *ops, void *panels, const GemmLines *lines, int64_t count, int64_t k) {
+    PackJob job = {ops->kernels, lines, count, k, panels};
     team_run(ops->team, steps(count, GEMM_PANEL), pack_task, &job);
 }
 
@@ -130,23 +130,11 @@ static bool starts(Ops *ops, const Gemm *gemm, uint64_t k) {
     return ops_starts(ops, 2 * m * n * k, m * k * dtype_size(gemm->a.dtype) + k * n * dtype_size(gemm->b.dtype) + out);
 }
 
-// How a product is cut, and where its parts wait.
-typedef struct Cuts {
-    int64_t m_step, n_step, k_step; // of a round; most of a step of k
-    int64_t panel;                  // columns of a tile
-    bool direct;                    // tiles read B where it lies
-    bool in_c;                      // chains wait in C
-} Cuts;
-
-// Of packed rows, for each of them.
-static int64_t row_floats(const Gemm *gemm) {
-    return gemm->k + 2 * GEMM_STRIP;
-}
-
 typedef struct PackRows {
     const Kernels *kernels;
     GemmTiles tiles;
     float *out;
+    int64_t row_floats;
 } PackRows;
 
 static void pack_tile(void *context, int64_t tile, int worker) {
@@ -155,21 +143,37 @@ static void pack_tile(void *context, int64_t tile, int worker) {
     GemmTiles tiles = job->tiles;
     tiles.from = tile;
     tiles.to = tile + 1;
-    job->kernels->gemm_pack_tiles(job->out + tile * tiles.apart, &tiles);
+    job->kernels->gemm_pack_tiles(job->out + gemm_tile_row(&tiles, tile) * job->row_floats, &tiles);
 }
 
-// All rows of a round of a few tiles, once for all its tasks.
-static void pack_rows(Ops *ops, GemmBlock *block, const Gemm *gemm) {
-    int64_t most = steps(block->rows, block->tiles);
-    PackRows job = {ops->kernels,
-                    {block->a, block->row_first, block->rows, block->tiles, 0, 0, 0, gemm->k, most * row_floats(gemm)},
-                    (float *)ops->packs.data + SCRATCH_FLOATS - PACKED_FLOATS};
-    if (!block->direct || block->tiles < 2 || block->rows > FEW_ROWS || block->tiles * job.tiles.apart > PACKED_FLOATS)
-        return;
+// Floats of a packed row, with its share of what is written behind its tile.
+static int64_t row_floats(const Gemm *gemm) {
+    return gemm->k + GEMM_STRIP;
+}
+
+// All rows of a round, once for all its tasks.
+static void pack_rows(Ops *ops, const Gemm *gemm, GemmBlock *block) {
+    PackRows job = {.kernels = ops->kernels,
+                    .tiles = {.lines = block->a,
+                              .first = block->row_first,
+                              .rows = block->rows,
+                              .tiles = block->tiles,
+                              .k = gemm->k},
+                    .out = (float *)ops->packs.data + SCRATCH_FLOATS - PACKED_FLOATS,
+                    .row_floats = row_floats(gemm)};
     team_run(ops->team, block->tiles, pack_tile, &job);
     block->packed = job.out;
-    block->packed_apart = job.tiles.apart;
+    block->packed_row = job.row_floats;
 }
+
+// How a product is cut, and where its parts wait.
+typedef struct Cuts {
+    int64_t m_step, n_step, k_step; // of a round; most of a step of k
+    int64_t panel;                  // columns of a tile
+    bool direct;                    // tiles read B where it lies
+    bool in_c;                      // chains wait in C
+    bool packs;                     // rows are packed once for all tasks
+} Cuts;
 
 static Cuts cut_product(const Ops *ops, const Gemm *gemm) {
     GemmSizes sizes = ops->kernels->gemm_sizes();
@@ -184,19 +188,20 @@ static Cuts cut_product(const Ops *ops, const Gemm *gemm) {
                  .k_step = 16,
                  .panel = halves ? GEMM_PANEL : sizes.panel,
                  .direct = halves || (panels && f32)};
+    cuts.packs = cuts.direct && !one_tile && gemm->m <= FEW_ROWS;
     if (longest) {
-        int64_t most = one_tile && cuts.direct ? (GEMM_TILE_FLOATS - GEMM_STRIP) / gemm->m / 16 * 16 : GEMM_K_BLOCK;
+        int64_t most = one_tile && cuts.direct ? (GEMM_STREAM_FLOATS - GEMM_STRIP) / gemm->m / 16 * 16 : GEMM_K_BLOCK;
         cuts.k_step = steps(steps(longest, steps(longest, most)), 16) * 16;
     }
     int64_t slots = gemm->chain ? 0 : slots_of(gemm, apart, cuts.k_step);
     cuts.in_c = !slots && !apart;
-    int64_t room = cuts.direct ? SCRATCH_FLOATS - PACKED_FLOATS : SCRATCH_FLOATS, rows = gemm->m;
+    int64_t room = cuts.packs ? SCRATCH_FLOATS - PACKED_FLOATS : SCRATCH_FLOATS, rows = gemm->m;
     if (slots && rows > room / slots / cuts.n_step) { // nearly square, so that what is packed serves many
         cuts.n_step = steps(cuts.n_step, steps(cuts.n_step, ROUND_COLUMNS) * GEMM_PANEL) * GEMM_PANEL;
         rows = least(rows, room / slots / cuts.n_step);
     }
-    if (cuts.direct && gemm->m <= FEW_ROWS) rows = least(rows, PACKED_FLOATS / row_floats(gemm));
-    CHECK(rows > 0, "a row of %lld numbers does not fit", (long long)gemm->k);
+    int64_t fitting = PACKED_FLOATS / row_floats(gemm);
+    if (cuts.packs) rows = least(rows, fitting ? fitting : 1); // one row alone is a stream, which packs for itself
     cuts.m_step = steps(gemm->m, steps(gemm->m, rows));
     return cuts;
 }
@@ -232,7 +237,7 @@ static void run_round(Ops *ops, const Gemm *gemm, const Cuts *cuts, int64_t row,
                              .c_stride = gemm->n,
                              .bias = element(gemm->bias, gemm->bias_dtype, column),
                              .bias_dtype = gemm->bias_dtype}};
-    pack_rows(ops, &round.block, gemm);
+    if (cuts->packs && round.block.tiles > 1) pack_rows(ops, gemm, &round.block);
     cut_tasks(&round, least(ops->cached_floats, GEMM_GROUP_FLOATS) / (cuts->panel * cuts->k_step));
     team_run(ops->team, round.groups * round.row_steps, multiply_task, &round);
 }

@@ -4,14 +4,15 @@
 #include "ops/ops.h"
 
 enum {
-    GEMM_STRIP = 16,             // lines whose fp32 numbers fill one cache line at each k
-    GEMM_PANEL = 32,             // lines that linear_pack lays side by side: two strips
-    GEMM_TILE_ROWS = 14,         // most rows of a tile
-    GEMM_HELD_TILES = 8,         // most tiles that are packed together
-    GEMM_MAX_RUNS = 48,          // of k, in one product
-    GEMM_TILE_FLOATS = 16 * 640, // of A that a task packs for itself at a time: a tile, in the first cache
-    GEMM_GROUP_FLOATS = 4 << 16, // of B that a task packs for itself: a group of panels, in the second cache
-    GEMM_K_BLOCK = 320           // most k of a step
+    GEMM_STRIP = 16,               // lines whose fp32 numbers fill one cache line at each k
+    GEMM_PANEL = 32,               // lines that linear_pack lays side by side: two strips
+    GEMM_TILE_ROWS = 14,           // most rows of a tile
+    GEMM_HELD_TILES = 8,           // most tiles that are packed together
+    GEMM_MAX_RUNS = 48,            // of k, in one product
+    GEMM_STREAM_FLOATS = 16 * 640, // of a tile of A that meets panels in memory
+    GEMM_K_BLOCK = 320,            // most k of a step of all other tiles, a multiple of 16
+    GEMM_TILE_FLOATS = GEMM_TILE_ROWS * GEMM_K_BLOCK + GEMM_STRIP, // of such a tile, in the first cache
+    GEMM_GROUP_FLOATS = 4 << 16 // of B that a task packs for itself: a group of panels, in the second cache
 };
 
 typedef enum GemmOrder {
@@ -62,9 +63,8 @@ typedef struct Gemm {
 void gemm_run(Ops *ops, const Gemm *gemm);
 Tensor gemm_scratch(Device *device); // memory of chains that wait and of packed rows, for ops_open
 
-// Lines first..first+count-1 of k numbers into linear_pack's order, those missing from the last panel as 0. dtype: F32 or the
-// lines' own.
-void gemm_pack(Ops *ops, void *panels, DType dtype, const GemmLines *lines, int64_t first, int64_t count, int64_t k);
+// `count` lines of k numbers into linear_pack's order, those missing from the last panel as 0, in the lines' own dtype.
+void gemm_pack(Ops *ops, void *panels, const GemmLines *lines, int64_t count, int64_t k);
 
 // What suits an instruction set.
 typedef struct GemmSizes {
@@ -94,7 +94,8 @@ typedef struct GemmTiles {
     const GemmLines *lines;
     int64_t first, rows, tiles, from, to; // of a round: its first line, …; from..to-1 are meant
     int64_t k_first, k;
-    int64_t apart; // floats from one tile to the next; up to GEMM_STRIP behind the last one are written too
+    int64_t
+        apart; // floats from one tile to the next; behind each tile's rows · k, fewer than GEMM_STRIP are written too
 } GemmTiles;
 
 static inline int64_t gemm_tile_row(const GemmTiles *tiles, int64_t tile) {
@@ -105,8 +106,8 @@ static inline int64_t gemm_tile_row(const GemmTiles *tiles, int64_t tile) {
 typedef struct GemmBlock {
     const GemmLines *a, *b;
     const float
-        *packed; // all of the round's tiles of A with all k, packed_apart floats apart; NULL: the task packs its own
-    int64_t packed_apart;
+        *packed; // the round's tiles of A with all k: row r's begins at r · packed_row. NULL: the task packs its own
+    int64_t packed_row;
     const GemmRun *runs;
     int run_count;
     int64_t k_step;                 // most of a step of k, a multiple of 16

@@ -84,7 +84,7 @@ void linear_pack_rows(Ops *ops, LinearWeight *weight, const Tensor *rows_RK, int
     if (!ops_starts(ops, 0, 2 * OPS_BYTES(rows_RK))) return;
     GemmLines lines = {rows_RK->data, dtype, GEMM_K_INNER, weight->k};
     char *out = (char *)weight->panels.data + (size_t)(first * weight->k) * dtype_size(dtype);
-    gemm_pack(ops, out, dtype, &lines, 0, count, weight->k);
+    gemm_pack(ops, out, &lines, count, weight->k);
 }
 
 void linear_pack(Ops *ops, LinearWeight *weight, MemoryTag tag) {
