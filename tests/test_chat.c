@@ -12,6 +12,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 // Renders source with variables given as JSON text; what came out is in text or in fault.
 typedef struct Result {
@@ -288,6 +289,12 @@ static void test_hostile_templates(void **state) {
     expect_fault(
         "{% set ns = namespace(s=[1]) %}{% for i in range(9999) %}{% set ns.s = [ns.s] %}{% endfor %}{{ ns.s }}",
         "LimitError", 1);
+    clock_t begun = clock(); // refused before the work, not after it
+    for (int i = 0; i < 20; i++) {
+        expect_fault("{{ '%222222222s' % 1 }}", "LimitError", 1);
+        expect_fault("{{ 'a' * 222222222 }}", "LimitError", 1);
+    }
+    assert_true(clock() - begun < CLOCKS_PER_SEC);
     expect_fault("{% set ns = namespace() %}{% set ns.me = ns %}{{ ns }}", "LimitError", 1);
 #define DEEP                                                                                                           \
     "{% set ns = namespace(t=(1,)) %}{% for i in range(9) %}{% for j in range(99999) %}{% set ns.t = (ns.t,) %}"       \

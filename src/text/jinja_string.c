@@ -172,11 +172,17 @@ bool jinja_string_repeat(JinjaRun *run, JinjaValue text, size_t times, JinjaValu
     if (!text.size) times = 0;
     if (times > JINJA_BYTES || !jinja_run_room(run, times * text.size))
         return jinja_run_fault(run, "LimitError", "a text repeated %zu times is too long", times);
-    char *copy = jinja_run_alloc(run, times * text.size + 1);
-    for (size_t i = 0; i < times; i++) memcpy(copy + i * text.size, text.text, text.size);
-    *value = jinja_value_text(copy, times * text.size);
+    if (!jinja_run_step(run, times / 8)) return false;
+    size_t all = times * text.size, done = times ? text.size : 0;
+    char *copy = jinja_run_alloc(run, all + 1);
+    if (done) memcpy(copy, text.text, done);
+    for (size_t more; done < all; done += more) { // what is there once more
+        more = all - done < done ? all - done : done;
+        memcpy(copy + done, copy, more);
+    }
+    *value = jinja_value_text(copy, all);
     value->safe = text.safe;
-    return jinja_run_step(run, times / 8);
+    return true;
 }
 
 bool jinja_string_pad(JinjaRun *run, JinjaValue text, JinjaPad pad, int64_t width, JinjaValue fill, JinjaValue *value) {
