@@ -94,8 +94,7 @@ typedef struct GemmTiles {
     const GemmLines *lines;
     int64_t first, rows, tiles, from, to; // of a round: its first line, …; from..to-1 are meant
     int64_t k_first, k;
-    int64_t
-        apart; // floats from one tile to the next; behind each tile's rows · k, fewer than GEMM_STRIP are written too
+    int64_t apart; // floats from tile to tile, with room for fewer than GEMM_STRIP written behind each
 } GemmTiles;
 
 static inline int64_t gemm_tile_row(const GemmTiles *tiles, int64_t tile) {
@@ -105,8 +104,7 @@ static inline int64_t gemm_tile_row(const GemmTiles *tiles, int64_t tile) {
 // What one task computes: a rectangle of tiles of C.
 typedef struct GemmBlock {
     const GemmLines *a, *b;
-    const float
-        *packed; // the round's tiles of A with all k: row r's begins at r · packed_row. NULL: the task packs its own
+    const float *packed; // NULL: the task packs its own. Tiles of A with all k: row r's begins at r · packed_row
     int64_t packed_row;
     const GemmRun *runs;
     int run_count;
