@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include <cmocka.h>
@@ -202,6 +203,17 @@ static void pretended_ranks_count(void **state) {
     assert_int_equal(comm_pretend(0, 1).kind, COMM_SELF);
 }
 
+// UCX is beneath MPICH only.
+extern signed char ucs_global_opts_get_value(const char *name, char *value, size_t size) __attribute__((weak));
+
+static void transport_is_silent(void **state) {
+    char level[32] = "";
+    const char *asked = getenv("UCX_LOG_LEVEL");
+    if (!ucs_global_opts_get_value || world_of(state)->size == 1) skip();
+    assert_int_equal(ucs_global_opts_get_value("LOG_LEVEL", level, sizeof level), 0);
+    if (strcasecmp(level, asked ? asked : "fatal") != 0) fail_msg("%s", level);
+}
+
 int main(void) {
     Comm world;
     if (!ranked_test_open(&world)) return 1;
@@ -215,6 +227,7 @@ int main(void) {
         cmocka_unit_test_prestate(waiting_takes_no_processor, &world),
         cmocka_unit_test_prestate(mesh_rows_and_columns, &world),
         cmocka_unit_test_prestate(one_host, &world),
+        cmocka_unit_test_prestate(transport_is_silent, &world),
         cmocka_unit_test(pretended_ranks_count),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,6 +22,7 @@ static void must(int code, const char *call) {
     char text[MPI_MAX_ERROR_STRING];
     int length, rank = 0;
     MPI_Error_string(code, text, &length);
+    for (char *end; (end = strchr(text, '\n'));) *end = ' '; // MPICH tells its whole stack
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     fprintf(stderr, "whet: rank %d: %s: %.*s\n", rank, call, length, text);
     MPI_Abort(MPI_COMM_WORLD, 1);
@@ -75,6 +76,14 @@ static bool find_starter(Error *error) {
                      option);
 }
 
+// UCX beneath MPICH logs what fails on its way, in lines of its own beside the one message. It has read its environment before main, so
+// it is told by a call; weak: elsewhere there is no UCX.
+extern signed char ucs_global_opts_set_value(const char *name, const char *value) __attribute__((weak));
+
+static void quiet_transport(void) {
+    if (ucs_global_opts_set_value && !getenv("UCX_LOG_LEVEL")) ucs_global_opts_set_value("LOG_LEVEL", "fatal");
+}
+
 bool comm_mpi_open_world(Comm *world, Error *error) {
     if (!find_starter(error)) return false;
     // A rank that MPI makes wait lets others have the core.
@@ -82,6 +91,7 @@ bool comm_mpi_open_world(Comm *world, Error *error) {
     int provided;
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)
         return error_set(error, "MPI cannot be started");
+    quiet_transport(); // what it says of its environment until here is the user's to see
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); // and so what is split off it
     world->kind = COMM_MPI;
     world->handle = (intptr_t)MPI_COMM_WORLD;
