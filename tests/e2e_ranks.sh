@@ -125,6 +125,23 @@ one "whet train: /nowhere: no such model" 3 "$@" policy.model_name=/nowhere; che
 one "whet train: rank 1 of 2: what data.train and data.validation name differs from that of rank 0" 2 \
     sh "$work/second.sh" data.train.seed=7 "$@"
 check "a rank with other questions: $(head -c 300 "$work/out")" $?
+one "whet train: rank 1 of 3: policy.optimizer.kwargs.lr differs from that of rank 0" 3 \
+    sh "$work/second.sh" policy.optimizer.kwargs.lr=2.0e-3 "$@"
+check "a rank with another recipe: $(head -c 300 "$work/out")" $?
+for file in config.json tokenizer_config.json chat_template.jinja; do
+    rm -rf "$work/other"; cp -r "$work/model" "$work/other"
+    case $file in
+    config.json) says=configuration; sed -i 's/"rope_theta": [0-9.e]*/"rope_theta": 500.0/' "$work/other/$file" ;;
+    tokenizer_config.json) says=tokenizer; echo ' ' >>"$work/other/$file" ;;
+    *) says="chat template"; echo '{{ messages[0].content }}' >"$work/other/$file" ;;
+    esac
+    one "whet train: rank 1 of 3: the model's $says differs from that of rank 0" 3 \
+        sh "$work/second.sh" policy.model_name="$work/other" "$@"
+    check "a rank with another $file: $(head -c 300 "$work/out")" $?
+done
+cp -r "$work/model" "$work/copy"
+ranks 2 sh "$work/second.sh" "policy.model_name=$work/copy whet.threads=2" "$@" grpo.max_num_steps=1 >"$work/out" 2>&1
+check "ranks have threads and places of their own: $(head -c 300 "$work/out")" $?
 one "whet train: .*grpo.max_num_stepz.*grpo.max_num_steps" 4 "$@" grpo.max_num_stepz=1; check "a wrong key is told once: $(head -c 300 "$work/out")" $?
 
 check_closing

@@ -163,10 +163,12 @@ static bool open_inputs(Trainer *t, int threads, Error *error) {
 
 bool trainer_open_ranks(Trainer *t, const Settings *settings, Comm *world, Error *error) {
     *t = (Trainer){.settings = settings, .started = log_seconds()};
-    int threads = settings->whet.threads ? (int)settings->whet.threads : ranks_threads(world);
+    int threads = ranks_threads(world); // which all ask, also a rank that was given a number of its own
+    if (settings->whet.threads) threads = (int)settings->whet.threads;
     if (!comm_agree(world, open_inputs(t, threads, error), error) ||
-        !ranks_same(world, "the model", t->model_digest, error) ||
-        !ranks_same(world, "what data.train and data.validation name", t->task.data_digest, error))
+        !ranks_same(world, "the model", t->model_digest, error) || !ranks_same_model(world, &t->model, error) ||
+        !ranks_same(world, "what data.train and data.validation name", t->task.data_digest, error) ||
+        !ranks_same_recipe(world, settings, error))
         return false;
     EngineStops stops = {t->model.tokenizer, t->model.stop_ids, t->model.stop_count};
     if (!open_layouts(t, world, error)) return false; // by what all know alike
