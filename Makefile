@@ -18,6 +18,8 @@ KERNEL_LEVEL = -O3
 ifdef SANITIZE
 KERNEL_LEVEL = -O1
 SANITIZE_FLAGS = -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer
+# Sixteen lanes inlined and instrumented everywhere take gcc minutes; as calls the same lines are checked.
+$(BUILD)/ops/kernels_scalar.o: override CFLAGS += -fno-inline
 endif
 
 ifneq ($(MPI),none)
@@ -116,6 +118,9 @@ $(BUILD)/fixtures: $(FIXTURE_OBJECTS) $(HELPERS) $(BUILD)/libwhet.a
 test: tests
 	@BUILD=$(BUILD) sh tests/run.sh
 tests: all $(TESTS) $(BUILD)/fixtures $(FUZZ_OBJECTS)
+# The unit tests alone; every source compiled, nothing linked.
+unit-tests: $(filter $(BUILD)/tests/test_%,$(TESTS))
+objects: $(OBJECTS) $(TESTS:=.o) $(HELPERS) $(FIXTURE_OBJECTS) $(FUZZ_OBJECTS)
 
 # Runs every kind of case found in FIXTURES (laid out as tests/data) against the built code.
 FIXTURES = tests/data
@@ -178,5 +183,5 @@ format-check:
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: fuzz fuzz-targets ulp bench-gemm bench-step all test tests fixtures layers banned format format-check clean
+.PHONY: fuzz fuzz-targets ulp bench-gemm bench-step all test tests unit-tests objects fixtures layers banned format format-check clean
 -include $(OBJECTS:.o=.d) $(TESTS:=.d) $(BENCHES:=.d) $(FUZZ_OBJECTS:.o=.d) $(HELPERS:.o=.d) $(FIXTURE_OBJECTS:.o=.d)
