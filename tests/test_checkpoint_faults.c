@@ -20,6 +20,7 @@
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -182,22 +183,42 @@ static void test_a_kill_at_any_call_of_a_removal(void **state) {
 
 // ---- kills at random times of a run that saves as fast as it can
 
+static void save_twice_and_retain(CheckpointSetup *setup, int64_t step) {
+    Error error;
+    if (!save(setup, step, (int)step, &error) || !save(setup, step, (int)step, &error) ||
+        !retain(setup, 2, NULL, &error))
+        _exit(1);
+}
+
+// Microseconds that a child takes for its first step.
+static uint32_t time_of_a_step(CheckpointSetup *setup) {
+    struct timespec begun, ended;
+    clock_gettime(CLOCK_MONOTONIC, &begun);
+    pid_t child = fork();
+    if (child == 0) {
+        save_twice_and_retain(setup, 1);
+        _exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    clock_gettime(CLOCK_MONOTONIC, &ended);
+    return (uint32_t)((ended.tv_sec - begun.tv_sec) * 1000000 + (ended.tv_nsec - begun.tv_nsec) / 1000);
+}
+
 static void test_kills_at_random_times(void **state) {
     CheckpointSetup *setup = *state;
     uint32_t word = (uint32_t)getpid();
-    int64_t highest = 0;
+    fflush(NULL);
+    uint32_t longest = 3 * time_of_a_step(setup); // so that some are finished however slow the machine is
+    int64_t highest = latest(setup);
     for (int round = 0; round < 40; round++) {
         fflush(NULL);
         pid_t child = fork();
         if (child == 0)
-            for (int64_t step = highest + 1;; step++) {
-                Error error;
-                if (!save(setup, step, (int)step, &error) || !save(setup, step, (int)step, &error) ||
-                    !retain(setup, 2, NULL, &error))
-                    _exit(1);
-            }
+            for (int64_t step = highest + 1;; step++) save_twice_and_retain(setup, step);
         word = word * 1664525 + 1013904223;
-        usleep(word >> 17); // up to 33 ms
+        usleep((useconds_t)((uint64_t)word * longest >> 32));
         kill(child, SIGKILL);
         int status = 0;
         waitpid(child, &status, 0);
