@@ -22,9 +22,13 @@ refuse() { # refuse STATUS PATTERN ARGUMENT …
 }
 refuse 1 "shape.*gpt.*smollm2-135m" --shape gpt
 refuse 1 "precision.*int8" --precision int8
-refuse 2 "MODEL" --memory
+for option in --memory "--sequences 3" "--prompt 3" "--answer 3" "--micro-batch 3"; do
+    # shellcheck disable=SC2086 # two words
+    refuse 2 "^whet bench: ${option% *} is for a MODEL" $option
+done
 refuse 1 "only is 'nothing'; no kernel" --only nothing
-refuse 2 "without a MODEL" "$work/model" --only qkv
+refuse 2 "only is for kernels, without a MODEL" "$work/model" --only qkv
+refuse 2 "seconds is for kernels, without a MODEL" "$work/model" --seconds 1
 refuse 1 "positions" "$work/model" --prompt 100000
 refuse 1 "no-such" "$work/no-such"
 check_closing

@@ -11,6 +11,21 @@ typedef struct Asked {
     int64_t threads;
 } Asked;
 
+// Kernels and phases have their own options.
+static bool check_kind(Arguments *arguments, Error *error) {
+    static const char *const kernels[] = {"--shape", "--only", "--seconds"}, *const phases[] = {
+                                                                                 "--sequences", "--prompt", "--answer",
+                                                                                 "--micro-batch", "--memory"};
+    bool model = arguments->operand_count > 0;
+    for (size_t i = 0; model && i < sizeof kernels / sizeof *kernels; i++)
+        if (command_text(arguments, kernels[i]))
+            return command_misuse(arguments) || error_set(error, "%s is for kernels, without a MODEL", kernels[i]);
+    for (size_t i = 0; !model && i < sizeof phases / sizeof *phases; i++)
+        if (command_text(arguments, phases[i]))
+            return command_misuse(arguments) || error_set(error, "%s is for a MODEL", phases[i]);
+    return true;
+}
+
 static bool read_asked(Asked *asked, Arguments *arguments, Error *error) {
     BenchPhases *p = &asked->phases;
     *asked = (Asked){.phases = {.options = {.seconds = 0.2},
@@ -23,11 +38,7 @@ static bool read_asked(Asked *asked, Arguments *arguments, Error *error) {
     p->options.only = command_text(arguments, "--only");
     asked->precision = command_text(arguments, "--precision");
     asked->shape = command_text(arguments, "--shape");
-    bool model = arguments->operand_count > 0;
-    if (model && (asked->shape || p->options.only))
-        return command_misuse(arguments) || error_set(error, "--shape and --only are for kernels, without a MODEL");
-    if (!model && p->memory) return command_misuse(arguments) || error_set(error, "--memory is for a MODEL");
-    return command_integer(arguments, "--threads", &asked->threads, 1, 1024, error) &&
+    return check_kind(arguments, error) && command_integer(arguments, "--threads", &asked->threads, 1, 1024, error) &&
            command_real(arguments, "--seconds", &p->options.seconds, 0.001, 3600, error) &&
            command_integer(arguments, "--sequences", &p->sequences, 1, 4096, error) &&
            command_integer(arguments, "--prompt", &p->prompt, 1, 1 << 20, error) &&
