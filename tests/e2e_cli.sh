@@ -146,7 +146,7 @@ refused 2 "memory or --kv-cache-tokens" generate "$model" hi --memory 1M --kv-ca
 refused 2 "kv-cache-tokens is '15'; expected an integer from 16" generate "$model" hi --kv-cache-tokens 15
 refused 1 "memory is 1 bytes, room for 0 tokens.*16 to" generate "$model" hi --memory 1
 refused 1 "memory is .*room for .* tokens" generate "$model" hi --memory 1000000T
-refused 1 "the prompt: [0-9]* tokens; expected at most 2 (the model has 512 positions)" generate "$model" hi --context 3
+refused 1 "the prompt: [0-9]* tokens; expected at most 2 (the context has 3)" generate "$model" hi --context 3
 refused 2 "format is 'csv'; expected jsonl|text" generate "$model" --prompts "$work/nine" --format csv
 refused 2 "belong to a FILE" generate "$model" hi --format text
 refused 2 "key: lines of plain text" score "$model" "$work/plain.txt" --key x

@@ -59,6 +59,9 @@ gives '{"text":"Hi","ids":[26843],"tokens":["Hi"]}\n' tokenize $smollm2 --json -
 refused 2 'do not go together' tokenize $smollm2 --decode 1 --render
 refused 2 'takes ids and no TEXT' tokenize $smollm2 --decode 1 text
 refused 2 'tools goes with --render' tokenize $smollm2 text --tools "$work/tools.json"
+refused 2 "variable is '=x'; expected NAME=VALUE" tokenize $smollm2 --render "$chat" --variable =x
+refused 2 "variable is 'x'; expected NAME=VALUE" tokenize $smollm2 --render "$chat" --variable x
+refused 2 "'2025-13-45' is no time" tokenize $smollm2 --render "$chat" --time 2025-13-45
 refused 1 'there is no id 49152; the tokenizer has 0 to 49151' tokenize $smollm2 --decode 49152
 refused 1 "'12x' is no id" tokenize $smollm2 --decode 12x
 refused 1 'no chat template' tokenize $llama2 --render "$chat"

@@ -382,6 +382,11 @@ static void test_chat_template_and_stop_ids(void **state) {
     open_bad(fixture, "generation_config.json", "eos_token_id 24");
     write_text(fixture, "generation_config.json", "{");
     open_bad(fixture, "generation_config.json", "not valid JSON");
+    write_text(fixture, "generation_config.json", "[{\"eos_token_id\": 3}]");
+    open_bad(fixture, "generation_config.json", "a list, expected a JSON object");
+    write_text(fixture, "generation_config.json", "{}");
+    write_text(fixture, "tokenizer_config.json", "[]");
+    open_bad(fixture, "tokenizer_config.json", "a list, expected a JSON object");
 }
 
 // Damaged JSON files either open or end in a line that names a file of the folder.

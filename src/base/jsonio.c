@@ -21,6 +21,14 @@ bool jsonio_read(json_t **value, const char *path, Error *error) {
     return *value || error_set(error, "%s:%d: not valid JSON: %s", path, where.line, where.text);
 }
 
+bool jsonio_read_object(json_t **object, const char *path, Error *error) {
+    if (!jsonio_read(object, path, error)) return false;
+    if (json_is_object(*object)) return true;
+    json_decref(*object);
+    *object = NULL;
+    return error_set(error, "%s: a list, expected a JSON object", path);
+}
+
 bool jsonio_write(const json_t *value, const char *path, Error *error) {
     char *text = json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
     CHECK(text, "%s: value cannot be printed", path);

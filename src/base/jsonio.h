@@ -10,6 +10,9 @@ enum { JSONIO_MAX_BYTES = 1 << 28 };
 // Reads a whole JSON file of at most that many bytes. The caller owns *value (json_decref).
 bool jsonio_read(json_t **value, const char *path, Error *error);
 
+// The same for a file that must hold an object: a list is refused.
+bool jsonio_read_object(json_t **object, const char *path, Error *error);
+
 // Writes atomically (file_write), indented, keys in insertion order.
 bool jsonio_write(const json_t *value, const char *path, Error *error);
 

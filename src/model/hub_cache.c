@@ -72,7 +72,7 @@ bool hub_cache_shards(const char *const **names, size_t *count, const char *inde
     bool good = true;
     *names = NULL;
     *count = 0;
-    if (!jsonio_read(&root, index, error)) return false;
+    if (!jsonio_read_object(&root, index, error)) return false;
     json_t *weight_map = json_object_get(root, "weight_map");
     size_t most = json_object_size(weight_map);
     const char **found = arena_array(arena, const char *, most);

@@ -48,12 +48,12 @@ bool hub_folder_architecture(Architecture *architecture, json_t *config, const c
 static bool read_configs(HubFolder *folder, const char *overrides, Error *error) {
     json_t *config;
     const char *path = join(folder, "config.json");
-    if (!jsonio_read(&config, path, error)) return false;
+    if (!jsonio_read_object(&config, path, error)) return false;
     bool good = hub_folder_architecture(&folder->architecture, config, overrides, path, error);
     json_decref(config);
     path = join(folder, "generation_config.json");
     if (!good || !file_exists(path)) return good;
-    if (!jsonio_read(&config, path, error)) return false;
+    if (!jsonio_read_object(&config, path, error)) return false;
     good = architecture_read_eos(&folder->architecture, config, path, error) &&
            architecture_check(&folder->architecture, path, error);
     json_decref(config);
@@ -87,7 +87,7 @@ static bool read_text_side(HubFolder *folder, Error *error) {
     const char *path = join(folder, "tokenizer_config.json");
     if (file_exists(path)) {
         json_t *config;
-        if (!jsonio_read(&config, path, error)) return false;
+        if (!jsonio_read_object(&config, path, error)) return false;
         bool good = read_tokenizer_eos(folder, config, path, error);
         json_decref(config);
         if (!good) return false;
@@ -166,7 +166,7 @@ static bool open_weights(HubFolder *folder, Error *error) {
                              ? " (pytorch_model.bin is not read: convert it to safetensors)"
                              : "");
     json_t *value;
-    if (!jsonio_read(&value, index, error)) return false;
+    if (!jsonio_read_object(&value, index, error)) return false;
     bool good = open_shards(folder, index, json_object_get(value, "weight_map"), error);
     json_decref(value);
     return good;

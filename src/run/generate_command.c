@@ -148,6 +148,7 @@ static bool fit_model(GenerateOptions *o, const Runtime *runtime, Error *error) 
     if (o->inputs.system && !model->chat)
         return error_set(error, "%s: the model has no chat template, so no place for --system", model->path);
     o->inputs.as_chat = o->inputs.as_chat && model->chat;
+    o->inputs.context = g->max_length;
     o->inputs.most = g->max_length - 1;
     return check_stop_ids(g, model, error);
 }

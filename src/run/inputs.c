@@ -64,8 +64,8 @@ static bool add(Inputs *inputs, const json_t *line, Error *error) {
     if (length < options->least)
         return error_set(error, "no tokens; expected at least %lld", (long long)options->least);
     if (length > options->most)
-        return error_set(error, "%lld tokens; expected at most %lld (the model has %lld positions)", (long long)length,
-                         (long long)options->most, (long long)inputs->model->architecture->max_positions);
+        return error_set(error, "%lld tokens; expected at most %lld (the context has %lld)", (long long)length,
+                         (long long)options->most, (long long)options->context);
     inputs->offset[++inputs->count] = (int64_t)inputs->ids.count;
     if (length > inputs->longest) inputs->longest = length;
     return true;

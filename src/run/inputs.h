@@ -11,7 +11,7 @@ typedef struct InputOptions {
     bool answered; // chats end with the beginning of an answer, also where a line has no add_generation_prompt
     const char
         *system; // NULL, or the system message of chats that bring none; ids and texts that are no chats refuse it
-    int64_t least, most; // tokens of one input
+    int64_t least, most, context; // tokens of one input; context: of an input and what follows it, for the message
 } InputOptions;
 
 // The options of the verbs that read such files.

@@ -17,7 +17,7 @@ static bool ends_with(const char *text, const char *end) {
 
 static bool from_json(Architecture *architecture, const char *path, const char *overrides, Error *error) {
     json_t *config;
-    if (!jsonio_read(&config, path, error)) return false;
+    if (!jsonio_read_object(&config, path, error)) return false;
     bool good = hub_folder_architecture(architecture, config, overrides, path, error);
     json_decref(config);
     return good;

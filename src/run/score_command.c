@@ -78,7 +78,7 @@ static bool run_score(Arguments *arguments, Error *error) {
                 inputs_options(&lines.options, arguments, path, error) &&
                 runtime_open(&runtime, arguments, arguments->operands[0], error);
     if (good) {
-        lines.options.most = runtime.model.architecture->max_positions;
+        lines.options.most = lines.options.context = runtime.model.architecture->max_positions;
         good = inputs_read(&lines, path, &arena, error) &&
                runtime_load(&runtime, rows, lines.longest > 0 ? lines.longest : 1, error) &&
                score_all(&runtime, &lines, temperature, &totals, &arena, error);

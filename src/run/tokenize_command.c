@@ -102,8 +102,7 @@ static bool decode(const LoadedModel *model, StrBuf *text, TokenList *ids, const
 static bool set_variables(json_t *variables, const Arguments *arguments, Error *error) {
     const char *given;
     for (int i = 0; (given = command_repeated(arguments, "--variable", i)); i++) {
-        const char *equals = strchr(given, '=');
-        if (!equals || equals == given) return error_set(error, "--variable is '%.100s'; expected NAME=VALUE", given);
+        const char *equals = strchr(given, '='); // check_options saw to it
         json_t *value = json_loads(equals + 1, JSON_DECODE_ANY, NULL);
         if (!value) value = json_string(equals + 1);
         if (!value) return error_set(error, "--variable %.100s: not UTF-8", given);
@@ -158,6 +157,7 @@ static bool render(const LoadedModel *model, StrBuf *text, const Arguments *argu
 // ---- the verb
 
 static bool check_options(Arguments *arguments, Error *error) {
+    const char *given;
     static const char *const rendering[] = {"--tools", "--documents", "--variable", "--no-generation-prompt", "--time"};
     bool renders = command_switch(arguments, "--render"), decodes = command_text(arguments, "--decode") != NULL;
     if (renders && decodes)
@@ -167,6 +167,9 @@ static bool check_options(Arguments *arguments, Error *error) {
     for (size_t i = 0; !renders && i < sizeof rendering / sizeof *rendering; i++)
         if (command_text(arguments, rendering[i]))
             return command_misuse(arguments) || error_set(error, "%s goes with --render", rendering[i]);
+    for (int i = 0; (given = command_repeated(arguments, "--variable", i)); i++)
+        if (*given == '=' || !strchr(given, '='))
+            return command_misuse(arguments) || error_set(error, "--variable is '%.100s'; expected NAME=VALUE", given);
     return true;
 }
 
@@ -193,7 +196,8 @@ static bool run_tokenize(Arguments *arguments, Error *error) {
     bool good =
         check_options(arguments, error) &&
         loaded_model_open_text(&model, arguments->operands[0], command_text(arguments, "--chat-template"), error) &&
-        loaded_model_chat_options(&model, NULL, command_text(arguments, "--time"), error) &&
+        (loaded_model_chat_options(&model, NULL, command_text(arguments, "--time"), error) ||
+         command_misuse(arguments)) &&
         (decodes ? decode : encode)(&model, &text, &ids, arguments, error);
     if (good) {
         if (command_switch(arguments, "--json"))

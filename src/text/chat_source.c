@@ -69,7 +69,7 @@ static bool add_value(ChatSource *source, const json_t *value, const char *path,
 static bool add_json(ChatSource *source, const char *path, Arena *arena, Error *error) {
     json_t *config;
     if (!file_exists(path)) return true;
-    if (!jsonio_read(&config, path, error)) return false;
+    if (!jsonio_read_object(&config, path, error)) return false;
     const char *place = arena_format(arena, "%s (chat template)", path); // lines are those of the template
     bool good = add_value(source, json_object_get(config, "chat_template"), place, arena, error);
     json_decref(config);

@@ -229,8 +229,8 @@ bool tokenizer_open_file(Tokenizer **tokenizer, const char *path, Error *error) 
     int folder = slash ? (int)(slash + 1 - path) : 0;
     const char *config_path = arena_format(&arena, "%.*stokenizer_config.json", folder, path);
     json_t *root = NULL, *config = NULL;
-    bool good =
-        jsonio_read(&root, path, error) && (!file_exists(config_path) || jsonio_read(&config, config_path, error));
+    bool good = jsonio_read_object(&root, path, error) &&
+                (!file_exists(config_path) || jsonio_read_object(&config, config_path, error));
     if (good && !build(tokenizer, root, config, error)) good = error_prefix(error, "%s: ", path);
     if (good) say_ignored(root, path);
     json_decref(root);
