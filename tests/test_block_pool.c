@@ -58,7 +58,7 @@ static void test_blocks_are_apart(void **state) {
         }
         fill(slot);
     }
-    assert_in_range(fresh, TURNS / 8, TURNS / 2); // and some blocks were taken again as they were
+    assert_in_range(fresh, TURNS / 50, TURNS / 2); // and most blocks were taken from what was left of others
     for (int i = 0; i < SLOTS; i++) {
         if (!held[i].data) continue;
         assert_all(&held[i], held[i].mark);
@@ -81,9 +81,9 @@ static void test_neighbours_share_a_mapping(void **state) {
     for (int i = 0; i < 8; i++) blocks[i] = block_pool_take(&pool, 1 << 20, 0, &zeroed);
     for (int i = 1; i < 8; i++) assert_ptr_equal(blocks[i], blocks[0] + ((size_t)i << 20));
     for (int i = 0; i < 8; i++) block_pool_give(&pool, blocks[i], 1 << 20);
-    assert_ptr_equal(block_pool_take(&pool, 1 << 20, 0, &zeroed), blocks[7]); // as it was
+    assert_ptr_equal(block_pool_take(&pool, 1 << 20, 0, &zeroed), blocks[0]); // as it was
     assert_false(zeroed);
-    block_pool_give(&pool, blocks[7], 1 << 20);
+    block_pool_give(&pool, blocks[0], 1 << 20);
     block_pool_close(&pool);
 }
 

@@ -34,31 +34,31 @@ static BlockPoolRange take_out(BlockPoolRanges *ranges, size_t index) {
     return range;
 }
 
-// Adds an empty range, joined with its neighbours.
-static void add_empty(BlockPool *pool, BlockPoolRange range) {
-    BlockPoolRanges *empty = &pool->empty;
+// Adds a range by its address, joined with its neighbours.
+static void add(BlockPoolRanges *ranges, BlockPoolRange range) {
     size_t index = 0;
-    while (index < empty->count && empty->at[index].data < range.data) index++;
-    if (index < empty->count && range.data + range.bytes == empty->at[index].data)
-        range.bytes += take_out(empty, index).bytes;
-    if (index && empty->at[index - 1].data + empty->at[index - 1].bytes == range.data)
-        empty->at[index - 1].bytes += range.bytes;
+    while (index < ranges->count && ranges->at[index].data < range.data) index++;
+    if (index < ranges->count && range.data + range.bytes == ranges->at[index].data)
+        range.bytes += take_out(ranges, index).bytes;
+    if (index && ranges->at[index - 1].data + ranges->at[index - 1].bytes == range.data)
+        ranges->at[index - 1].bytes += range.bytes;
     else
-        insert(empty, index, range);
+        insert(ranges, index, range);
 }
 
-// The first empty range that holds so many bytes; NULL: none.
-static void *take_empty(BlockPool *pool, size_t capacity) {
-    BlockPoolRanges *empty = &pool->empty;
-    for (size_t i = 0; i < empty->count; i++) {
-        if (empty->at[i].bytes < capacity) continue;
-        char *data = empty->at[i].data;
-        empty->at[i].data += capacity;
-        empty->at[i].bytes -= capacity;
-        if (!empty->at[i].bytes) take_out(empty, i);
-        return data;
-    }
-    return NULL;
+// The beginning of the smallest range that holds so many bytes; NULL: none.
+static void *take(BlockPoolRanges *ranges, size_t capacity) {
+    size_t best = ranges->count;
+    for (size_t i = 0; i < ranges->count; i++)
+        if (ranges->at[i].bytes >= capacity && (best == ranges->count || ranges->at[i].bytes < ranges->at[best].bytes))
+            best = i;
+    if (best == ranges->count) return NULL;
+    BlockPoolRange *range = &ranges->at[best];
+    void *data = range->data;
+    range->data += capacity;
+    range->bytes -= capacity;
+    if (!range->bytes) take_out(ranges, best);
+    return data;
 }
 
 static bool map_more(BlockPool *pool, size_t capacity) {
@@ -71,7 +71,7 @@ static bool map_more(BlockPool *pool, size_t capacity) {
     BlockPoolRange mapping = {all + head, bytes};
     madvise(mapping.data, bytes, MADV_HUGEPAGE); // a hint: may fail
     insert(&pool->mappings, pool->mappings.count, mapping);
-    add_empty(pool, mapping);
+    add(&pool->empty, mapping);
     return true;
 }
 
@@ -101,37 +101,44 @@ static void unmap_empty(BlockPool *pool) {
     }
 }
 
-static void drop_oldest(BlockPool *pool) {
-    BlockPoolRange oldest = take_out(&pool->spare, 0);
-    pool->spare_bytes -= oldest.bytes;
-    CHECK(!madvise(oldest.data, oldest.bytes, MADV_DONTNEED), "%zu bytes stay",
-          oldest.bytes); // reads as zeros from now on
-    add_empty(pool, oldest);
+// Gives the end of the largest spare range back to the system: so many bytes or more, from where a huge page begins, so that
+// no other is broken into small ones, or the whole range.
+static void drop(BlockPool *pool, size_t bytes) {
+    BlockPoolRanges *spare = &pool->spare;
+    size_t largest = 0;
+    for (size_t i = 1; i < spare->count; i++)
+        if (spare->at[i].bytes > spare->at[largest].bytes) largest = i;
+    BlockPoolRange range = take_out(spare, largest);
+    size_t kept = range.bytes > bytes ? range.bytes - bytes : 0, over = (uintptr_t)(range.data + kept) % HUGE_PAGE;
+    kept = kept > over ? kept - over : 0;
+    if (kept) insert(spare, largest, (BlockPoolRange){range.data, kept});
+    BlockPoolRange end = {range.data + kept, range.bytes - kept};
+    pool->spare_bytes -= end.bytes;
+    CHECK(!madvise(end.data, end.bytes, MADV_DONTNEED), "%zu bytes stay", end.bytes); // reads as zeros from now on
+    add(&pool->empty, end);
     unmap_empty(pool);
 }
 
 void *block_pool_take(BlockPool *pool, size_t bytes, size_t spare_limit, bool *zeroed) {
     size_t capacity = capacity_of(bytes);
-    *zeroed = false;
-    for (size_t i = pool->spare.count; i-- > 0;) {
-        if (pool->spare.at[i].bytes != capacity) continue;
+    void *data = take(&pool->spare, capacity);
+    *zeroed = !data;
+    if (data) {
         pool->spare_bytes -= capacity;
-        return take_out(&pool->spare, i).data;
+        return data;
     }
-    while (pool->spare.count && pool->spare_bytes > spare_limit) drop_oldest(pool);
-    *zeroed = true;
-    for (;;) {
-        void *data = take_empty(pool, capacity);
-        if (data) return data;
+    while (pool->spare_bytes > spare_limit) drop(pool, pool->spare_bytes - spare_limit);
+    while (!(data = take(&pool->empty, capacity))) {
         if (map_more(pool, capacity)) continue;
-        if (!pool->spare.count) return NULL;
-        drop_oldest(pool);
+        if (!pool->spare_bytes) return NULL;
+        drop(pool, pool->spare_bytes);
     }
+    return data;
 }
 
 void block_pool_give(BlockPool *pool, void *data, size_t bytes) {
     size_t capacity = capacity_of(bytes);
-    insert(&pool->spare, pool->spare.count, (BlockPoolRange){data, capacity});
+    add(&pool->spare, (BlockPoolRange){data, capacity});
     pool->spare_bytes += capacity;
 }
 

@@ -1,7 +1,7 @@
 // Memory of large tensors on the cpu device. Micro-batches and steps release and take the same sizes over and over; fresh
-// pages would be zeroed by the kernel each time, so released blocks are kept and taken again, up to a bound. Blocks lie side
-// by side in large mappings, for which the kernel is asked for huge pages: a processor that looks up a page for every few
-// kilobytes of weights reads them a third slower.
+// pages would be zeroed by the kernel each time, so the memory of released blocks is kept and taken again, whole or in parts, up
+// to a bound. Blocks lie side by side in large mappings, for which the kernel is asked for huge pages: a processor that looks
+// up a page for every few kilobytes of weights reads them a third slower.
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,14 +20,14 @@ typedef struct BlockPoolRanges {
 
 // Zero-initialise. Not thread-safe.
 typedef struct BlockPool {
-    BlockPoolRanges spare; // released blocks as they are, oldest first
+    BlockPoolRanges spare; // by address: released blocks as they are, joined with their neighbours
     BlockPoolRanges empty; // by address: mapped, but without memory
     BlockPoolRanges mappings;
     size_t spare_bytes;
 } BlockPool;
 
 // A block of at least bytes >= BLOCK_POOL_FROM, aligned to a page; *zeroed says whether it holds zeros.
-// Spares are given back to the system, oldest first, until no more than spare_limit bytes of them stay besides a fresh block:
+// Spares are given back to the system until no more than spare_limit bytes of them stay besides a fresh block:
 // with the limit "highest that was ever live, minus what is live now" the process never holds more than its peak.
 // NULL when memory is out.
 void *block_pool_take(BlockPool *pool, size_t bytes, size_t spare_limit, bool *zeroed);
