@@ -53,8 +53,8 @@ static void multiply_task(void *context, int64_t index, int worker) {
 
 // Cuts the round into rectangles that keep all threads busy to the end. What a task packs is shared by nobody: a tile of A is
 // packed once for each group of panels, a panel of B, where it is not packed already, once for each step of rows, which costs
-// about as many multiplications as these shares say. At the end the threads, which are never equally fast, wait for about a
-// quarter of a task.
+// about as many multiplications as these shares say. At the end the threads, which are never equally fast, wait for about an
+// eighth of a task.
 static void cut_tasks(Round *round, int64_t fitting) {
     GemmBlock *block = &round->block;
     int64_t threads = round->threads, fewest = steps(round->panels, fitting ? fitting : 1);
