@@ -87,10 +87,35 @@ static void test_neighbours_share_a_mapping(void **state) {
     block_pool_close(&pool);
 }
 
+static void test_what_a_block_left_serves_others(void **state) {
+    (void)state;
+    BlockPool pool = {0};
+    bool zeroed;
+    char *large = block_pool_take(&pool, 9 << 20, 0, &zeroed);
+    memset(large, 1, 9 << 20);
+    block_pool_give(&pool, large, 9 << 20);
+    char *small = block_pool_take(&pool, 1 << 20, 0, &zeroed);
+    assert_ptr_equal(small, large);
+    assert_false(zeroed);
+    char *other = block_pool_take(&pool, 3 << 20, 0, &zeroed);
+    assert_ptr_equal(other, large + (1 << 20));
+    assert_false(zeroed);
+    // Nothing left holds 6 MiB: of the 5 that are spare at most 3 stay, whole huge pages fewer than these.
+    char *fresh = block_pool_take(&pool, 6 << 20, 3 << 20, &zeroed);
+    assert_true(zeroed);
+    assert_in_range(pool.spare_bytes, 1 << 20, 3 << 20);
+    for (int i = 0; i < 6 << 20; i += 4096) assert_int_equal(fresh[i], 0);
+    block_pool_give(&pool, fresh, 6 << 20);
+    block_pool_give(&pool, small, 1 << 20);
+    block_pool_give(&pool, other, 3 << 20);
+    block_pool_close(&pool);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blocks_are_apart),
         cmocka_unit_test(test_neighbours_share_a_mapping),
+        cmocka_unit_test(test_what_a_block_left_serves_others),
     };
     return cmocka_run_group_tests_name("block pool", tests, NULL, NULL);
 }
