@@ -78,7 +78,7 @@ lines '{"ids": [1], "ids": [2]}';                 both 1 '1: .*duplicate'
 lines '{"text": "\377", "prompt": "\377"}';       both 1 '1: not valid JSON'
 lines '{"ids": [1]}\nx';                          both 1 '2: not valid JSON'
 { printf '{"ids": [1]}\n{"ids": [1'; seq 512 | sed 's/.*/,1/' | tr -d '\n'; printf ']}\n'; } >"$work/lines"
-both 1 '2: 513 tokens.*512 positions'
+both 1 '2: 513 tokens.*the context has 512'
 lines '{"ids": []}'
 refused 1 "lines:1: no tokens" generate "$model" --prompts "$work/lines"
 lines '\357\273\277{"ids": [1], "note": "mine"}\r\n\n{"ids": [2]}'
