@@ -58,7 +58,7 @@ static void test_blocks_are_apart(void **state) {
         }
         fill(slot);
     }
-    assert_in_range(fresh, TURNS / 50, TURNS / 2); // and most blocks were taken from what was left of others
+    assert_in_range(fresh, TURNS / 50, TURNS / 8); // and most blocks were taken from what was left of others
     for (int i = 0; i < SLOTS; i++) {
         if (!held[i].data) continue;
         assert_all(&held[i], held[i].mark);

@@ -58,8 +58,9 @@ bool ranks_same_recipe(Comm *world, const Settings *settings, Error *error) {
     uint64_t *first = arena_array(&arena, uint64_t, (int64_t)count),
              *own = arena_array(&arena, uint64_t, (int64_t)count);
     for (size_t i = 0; i < count; i++) {
+        if (may_differ(&settings_table[i])) continue;
         const char *value = explain_value(&arena, settings, settings_table[i].key);
-        if (!may_differ(&settings_table[i])) first[i] = own[i] = digest_number(value, strlen(value));
+        first[i] = own[i] = digest_number(value, strlen(value));
     }
     bool good = ranks_same(world, "whet's table of settings", arena_format(&arena, "%zu", count), error);
     if (good) {

@@ -198,7 +198,6 @@ static bool fill(Tokenizer *tokenizer, const json_t *root, const json_t *config,
 static bool build(Tokenizer **tokenizer, const json_t *root, const json_t *config, Error *error) {
     const json_t *model = json_object_get(root, "model"), *added = json_object_get(root, "added_tokens");
     int32_t count = 0;
-    if (!json_is_object(root)) return error_set(error, "expected an object");
     if (!TOKENIZER_KEYS(root, "top level", error, "version", "truncation", "padding", "added_tokens", "normalizer",
                         "pre_tokenizer", "post_processor", "decoder", "model"))
         return false;
