@@ -1,5 +1,6 @@
 #include "ops/gemm.h"
 
+#include "base/int64.h"
 #include "ops/kernels.h"
 
 // C is computed in rectangles, each by one task, in rounds. A task packs the panels of B that it needs, group by group as many
@@ -25,10 +26,6 @@ typedef struct Round {
     int64_t panels, groups, row_steps, threads; // a task is a group of panels by a step of tiles
     GemmBlock block;
 } Round;
-
-static int64_t least(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
 
 static int64_t steps(int64_t count, int64_t step) {
     return (count + step - 1) / step;
@@ -61,15 +58,16 @@ static void cut_tasks(Round *round, int64_t fitting) {
     round->row_steps = 1;
     if (block->tiles == 1 && block->direct) { // waits for memory: panels side by side are one stream
         int64_t enough = round->panels * block->panel * block->b->stride / threads / STREAM_NUMBERS;
-        round->groups = least(round->panels, threads * (enough < 1 ? 1 : least(enough, STREAMS_A_THREAD)));
+        round->groups =
+            int64_smaller(round->panels, threads * (enough < 1 ? 1 : int64_smaller(enough, STREAMS_A_THREAD)));
         return;
     }
     if (block->rows <= FEW_ROWS && block->direct) { // the panels come from memory once
-        round->groups = least(round->panels, steps(fewest, threads) * threads);
+        round->groups = int64_smaller(round->panels, steps(fewest, threads) * threads);
         return;
     }
     double least_cost = 1e9;
-    for (int64_t down = 1; down <= least(block->tiles, 4 * threads); down++) {
+    for (int64_t down = 1; down <= int64_smaller(block->tiles, 4 * threads); down++) {
         int64_t groups = fewest;
         while (groups < round->panels && groups * down % threads) groups++;
         double tile_cost = 0.3 / (double)round->panels, panel_cost = block->direct ? 0 : 2.0 / (double)block->tiles;
@@ -199,16 +197,17 @@ static Cuts cut_product(const Ops *ops, const Gemm *gemm) {
     int64_t room = cuts.packs ? SCRATCH_FLOATS - PACKED_FLOATS : SCRATCH_FLOATS, rows = gemm->m;
     if (slots && rows > room / slots / cuts.n_step) { // nearly square, so that what is packed serves many
         cuts.n_step = steps(cuts.n_step, steps(cuts.n_step, ROUND_COLUMNS) * GEMM_PANEL) * GEMM_PANEL;
-        rows = least(rows, room / slots / cuts.n_step);
+        rows = int64_smaller(rows, room / slots / cuts.n_step);
     }
     int64_t fitting = PACKED_FLOATS / row_floats(gemm);
-    if (cuts.packs) rows = least(rows, fitting ? fitting : 1); // one row alone is a stream, which packs for itself
+    if (cuts.packs)
+        rows = int64_smaller(rows, fitting ? fitting : 1); // one row alone is a stream, which packs for itself
     cuts.m_step = steps(gemm->m, steps(gemm->m, rows));
     return cuts;
 }
 
 static void run_round(Ops *ops, const Gemm *gemm, const Cuts *cuts, int64_t row, int64_t column) {
-    int64_t rows = least(cuts->m_step, gemm->m - row), columns = least(cuts->n_step, gemm->n - column);
+    int64_t rows = int64_smaller(cuts->m_step, gemm->m - row), columns = int64_smaller(cuts->n_step, gemm->n - column);
     void *c = (void *)element(gemm->c, gemm->dtype, row * gemm->n + column);
     float *scratch = ops->packs.data;
     Round round = {.kernels = ops->kernels,
@@ -239,7 +238,7 @@ static void run_round(Ops *ops, const Gemm *gemm, const Cuts *cuts, int64_t row,
                              .bias = element(gemm->bias, gemm->bias_dtype, column),
                              .bias_dtype = gemm->bias_dtype}};
     if (cuts->packs && round.block.tiles > 1) pack_rows(ops, gemm, &round.block);
-    cut_tasks(&round, least(ops->cached_floats, GEMM_GROUP_FLOATS) / (cuts->panel * cuts->k_step));
+    cut_tasks(&round, int64_smaller(ops->cached_floats, GEMM_GROUP_FLOATS) / (cuts->panel * cuts->k_step));
     team_run(ops->team, round.groups * round.row_steps, multiply_task, &round);
 }
 
