@@ -16,10 +16,17 @@ WARNINGS = -Wall -Wextra $(WERROR) -Wshadow -Wstrict-prototypes -Wmissing-protot
 ALL_CFLAGS = -std=gnu17 -D_GNU_SOURCE $(WARNINGS) -ffp-contract=off -fno-math-errno -pthread -Isrc -I$(BUILD) $(PACKAGE_CFLAGS) $(CFLAGS) $(SANITIZE_FLAGS)
 KERNEL_LEVEL = -O3
 ifdef SANITIZE
-KERNEL_LEVEL = -O1
 SANITIZE_FLAGS = -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer
+ifneq ($(findstring fuzzer,$(SANITIZE)),)
+# No reader of files calls kernels, and instrumented ones take clang minutes.
+$(BUILD)/ops/kernels_%.o: override SANITIZE_FLAGS =
+else
+KERNEL_LEVEL = -O1
+# A processor that has fused multiply-adds spares the scalar kernels and the tests' own sums a call of fmaf for each.
+SANITIZE_FLAGS += $(if $(shell grep -wm 1 fma /proc/cpuinfo),-mfma)
 # Sixteen lanes inlined and instrumented everywhere take gcc minutes; as calls the same lines are checked.
 $(BUILD)/ops/kernels_scalar.o: override CFLAGS += -fno-inline
+endif
 endif
 
 ifneq ($(MPI),none)
@@ -149,12 +156,11 @@ FUZZ_BUILD = build-fuzz
 FUZZ_TARGETS := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(shell grep -l LLVMFuzzerTestOneInput tests/fuzz/*.c))
 FUZZ_SUPPORT = $(BUILD)/tests/fuzz/fuzz_files.o $(BUILD)/tests/fuzz/fuzz_model.o
 FUZZ_WRAPPED = file_map file_map_leave file_unmap file_read file_read_stream file_stamp file_exists file_is_folder file_same realpath
-ifneq ($(findstring fuzzer,$(SANITIZE)),)
-$(BUILD)/ops/kernels_%.o: override SANITIZE_FLAGS = # no reader calls them, and they take minutes when instrumented
-endif
-fuzz:
-	$(MAKE) --no-print-directory CC="$(FUZZ_CC)" BUILD=$(FUZZ_BUILD) SANITIZE=fuzzer-no-link,address,undefined CFLAGS='-O1 -g' fuzz-targets
+FUZZ_GOALS = fuzz-targets
+fuzz: fuzz-build
 	@BUILD=$(FUZZ_BUILD) FUZZ_SECONDS=$(SECONDS) FUZZ_SEED=$(SEED) sh tests/fuzz/run.sh
+fuzz-build:
+	$(MAKE) --no-print-directory CC="$(FUZZ_CC)" BUILD=$(FUZZ_BUILD) SANITIZE=fuzzer-no-link,address,undefined CFLAGS='-O1 -g' $(FUZZ_GOALS)
 fuzz-targets: $(FUZZ_TARGETS) $(BUILD)/fuzz/fuzz_seeds
 $(FUZZ_TARGETS): $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(FUZZ_SUPPORT) $(BUILD)/libwhet.a
 	@mkdir -p $(@D)
@@ -183,5 +189,5 @@ format-check:
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: fuzz fuzz-targets ulp bench-gemm bench-step all test tests unit-tests objects fixtures layers banned format format-check clean
+.PHONY: fuzz fuzz-build fuzz-targets ulp bench-gemm bench-step all test tests unit-tests objects fixtures layers banned format format-check clean
 -include $(OBJECTS:.o=.d) $(TESTS:=.d) $(BENCHES:=.d) $(FUZZ_OBJECTS:.o=.d) $(HELPERS:.o=.d) $(FIXTURE_OBJECTS:.o=.d)

@@ -2,7 +2,8 @@
 # Runs every unit test (tests/test_*.c, cmocka), the fixtures kept in tests/data and tests/e2e_*.sh, and closes with one
 # line: "N passed, N failed, N skipped". A program that crashes, hangs, stops early or runs no test counts as failed.
 # Several run at a time: JOBS (one for each processor, at most 4).
-# BUILD=DIR says where the programs are, ONLY=pattern runs those whose name contains it, TIMEOUT=seconds is for each.
+# BUILD=DIR says where the programs are, ONLY=pattern runs those whose name contains it, TIMEOUT=seconds is for each,
+# MOST_RANKS=N leaves out runs of more than N ranks.
 set -u
 build=${BUILD:-build}
 only=${ONLY:-}
@@ -85,6 +86,7 @@ list_all() {
         set -- "$build/tests/$program" && . "${0%/*}/support/mpirun.sh"
         [ -n "$mpirun_command" ] || continue
         for ranks in $ranked; do
+            [ "$ranks" -le "${MOST_RANKS:-$ranks}" ] || continue
             # MPI does not give back all that it took.
             list "$program, $ranks ranks" count_cmocka env ASAN_OPTIONS=detect_leaks=0 \
                 "$mpirun_command" "$ranks" "$build/tests/$program"
