@@ -23,7 +23,8 @@ $(BUILD)/ops/kernels_%.o: override SANITIZE_FLAGS =
 else
 KERNEL_LEVEL = -O1
 # A processor that has fused multiply-adds spares the scalar kernels and the tests' own sums a call of fmaf for each.
-SANITIZE_FLAGS += $(if $(shell grep -wm 1 fma /proc/cpuinfo),-mfma)
+FMA_FLAG := $(if $(shell grep -owm 1 fma /proc/cpuinfo),-mfma)
+SANITIZE_FLAGS += $(FMA_FLAG)
 # Sixteen lanes inlined and instrumented everywhere take gcc minutes; as calls the same lines are checked.
 $(BUILD)/ops/kernels_scalar.o: override CFLAGS += -fno-inline
 endif
