@@ -207,6 +207,34 @@ static void test_backward_weight(void **state) {
     }
 }
 
+// The same bits as one after the other, also where chains of both wait, in the dtype's own rounding, and where one alone has rounds.
+static void test_backward_both(void **state) {
+    Bench *bench = *state;
+    static const Shape large[] = {{400, 352, 370, DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, DTYPE_F32},
+                                  {700, 90, 65, DTYPE_F32, DTYPE_F32, DTYPE_F32, DTYPE_F32},
+                                  {70, 2800, 1600, DTYPE_F16, DTYPE_F16, DTYPE_F16, DTYPE_F32}};
+    enum { LARGE = sizeof large / sizeof *large };
+    for (int s = 0; s < SHAPES + LARGE; s++) {
+        Shape shape = s < SHAPES ? shapes[s] : large[s - SHAPES];
+        for (int i = 0; i < bench->count; i++) {
+            Ops *ops = &bench->ops[i];
+            if (s >= SHAPES && !strcmp(ops->isa, "scalar")) continue; // slow
+            LinearWeight weight = {.n = shape.n, .k = shape.k};
+            weight.rows = fill(ops, shape.w, shape.n, shape.k, 31);
+            Tensor dy = fill(ops, shape.y, shape.t, shape.n, 32), x = fill(ops, shape.x, shape.t, shape.k, 33);
+            Tensor dx = fill(ops, shape.x, shape.t, shape.k, 34), dw = fill(ops, DTYPE_F32, shape.n, shape.k, 35);
+            Tensor got_dx = copy(ops, &dx), got_dw = copy(ops, &dw);
+            linear_backward_weight(ops, &dw, &dy, &x);
+            linear_backward_input(ops, &dx, &dy, &weight);
+            linear_backward(ops, &got_dx, &got_dw, &dy, &x, &weight);
+            assert_same(&got_dx, &dx, ops, "backward to the input with the weight's");
+            assert_same(&got_dw, &dw, ops, "backward to the weight with the input's");
+            Tensor all[] = {weight.rows, dy, x, dx, dw, got_dx, got_dw};
+            for (int j = 0; j < 7; j++) device_release(&ops->device, &all[j]);
+        }
+    }
+}
+
 static void test_backward_bias(void **state) {
     Bench *bench = *state;
     static const struct {
@@ -390,6 +418,7 @@ int main(void) {
         cmocka_unit_test(test_forward),
         cmocka_unit_test(test_backward_input),
         cmocka_unit_test(test_backward_weight),
+        cmocka_unit_test(test_backward_both),
         cmocka_unit_test(test_backward_bias),
         cmocka_unit_test(test_batches),
         cmocka_unit_test(test_rounds),

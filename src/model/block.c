@@ -250,9 +250,15 @@ void block_gate_up_backward_weight(Ops *ops, const BlockShape *shape, const Bloc
 }
 
 void block_gate_up_backward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, BlockGradients *g,
-                            BlockActivations *a, BlockScratch *scratch, Tensor *d_TD) {
+                            BlockActivations *a, BlockScratch *scratch, Tensor *d_TD, bool weight_too) {
     RowShare rows = rows_of(shape, a->gate_up_T2F.size[0]);
-    row_share_backward_input(ops, &rows, &scratch->proj_TD, &a->gate_up_T2F, &weights->gate_up);
+    const Tensor *dgate_up_T2F = &a->gate_up_T2F;
+    if (weight_too) {
+        Tensor norm_TD = norm_of(ops, shape, &rows, scratch, &a->mid_TD, &weights->middle_norm_D);
+        row_share_backward(ops, &rows, &scratch->proj_TD, &g->gate_up_2FD, dgate_up_T2F, &norm_TD, &weights->gate_up);
+    } else {
+        row_share_backward_input(ops, &rows, &scratch->proj_TD, dgate_up_T2F, &weights->gate_up);
+    }
     device_release(&ops->device, &a->gate_up_T2F);
     row_share_norm_backward(ops, &rows, d_TD, &g->middle_norm_D, &scratch->proj_TD, &a->mid_TD, &weights->middle_norm_D,
                             d_TD, shape->rms_norm_eps);
@@ -269,8 +275,7 @@ void block_attention_backward(Ops *ops, const BlockShape *shape, const BlockWeig
     Tensor dattn_TO = DEVICE_TENSOR_RAW(&ops->device, MEMORY_ACTIVATION, d_TD->dtype, T, shape->heads_columns);
     Tensor dqkv_TC = DEVICE_TENSOR_RAW(&ops->device, MEMORY_ACTIVATION, d_TD->dtype, T, shape->qkv_columns);
     Tensor room, dmid_TD = row_share_spread(ops, &rows, &room, d_TD);
-    linear_backward_weight(ops, &g->o_DO, &dmid_TD, &a->attn_TO);
-    linear_backward_input(ops, &dattn_TO, &dmid_TD, &weights->o);
+    linear_backward(ops, &dattn_TO, &g->o_DO, &dmid_TD, &a->attn_TO, &weights->o);
     device_release(&ops->device, &room);
     const Tensor *qkv_TC = &a->qkv_TC;
     if (shape->qk_norm) { // keys and values lie in the pages
@@ -286,9 +291,8 @@ void block_attention_backward(Ops *ops, const BlockShape *shape, const BlockWeig
         backward_heads(ops, shape, &dqkv_TC, &g->k_norm_E, &a->qkv_TC, &weights->k_norm_E, 1);
     }
     Tensor norm_TD = norm_of(ops, shape, &rows, scratch, &a->x_TD, &weights->input_norm_D);
-    linear_backward_weight(ops, &g->qkv_CD, &dqkv_TC, &norm_TD);
+    row_share_backward(ops, &rows, &scratch->proj_TD, &g->qkv_CD, &dqkv_TC, &norm_TD, &weights->qkv);
     if (g->qkv_bias_C.data) linear_backward_bias(ops, &g->qkv_bias_C, &dqkv_TC);
-    row_share_backward_input(ops, &rows, &scratch->proj_TD, &dqkv_TC, &weights->qkv);
     row_share_norm_backward(ops, &rows, d_TD, &g->input_norm_D, &scratch->proj_TD, &a->x_TD, &weights->input_norm_D,
                             d_TD, shape->rms_norm_eps);
     device_release(&ops->device, &dattn_TO);

@@ -102,8 +102,9 @@ void block_note_overflow(Ops *ops, const BlockShape *shape, Overflow *overflow, 
 
 // The stages backward, in this order. d_TD, in the compute dtype: the gradient of the output becomes that of mid, then that of the
 // input; gradients are added to. Spans are whole sequences. What is cheap (norms, SwiGLU) is computed again instead of kept. The
-// gradient of act stands in act's place, that of gate_up in gate_up's, which is then released. A matrix's own gradient comes
-// first and needs no matrix, so that both need not stand at a time. The first two want the d_TD of all rows.
+// gradient of act stands in act's place, that of gate_up in gate_up's, which is then released. The own gradient of an MLP's matrix
+// comes first and needs no matrix, so that both need not stand at a time; where they do, that of gate and up is made at once with
+// the gradient of their input (weight_too). The first two want the d_TD of all rows.
 void block_down_backward_weight(Ops *ops, BlockGradients *gradients, const BlockActivations *activations,
                                 BlockScratch *scratch, const Tensor *d_TD);
 void block_down_backward(Ops *ops, const BlockWeights *weights, BlockActivations *activations, BlockScratch *scratch,
@@ -112,7 +113,7 @@ void block_gate_up_backward_weight(Ops *ops, const BlockShape *shape, const Bloc
                                    BlockGradients *gradients, const BlockActivations *activations,
                                    BlockScratch *scratch);
 void block_gate_up_backward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, BlockGradients *gradients,
-                            BlockActivations *activations, BlockScratch *scratch, Tensor *d_TD);
+                            BlockActivations *activations, BlockScratch *scratch, Tensor *d_TD, bool weight_too);
 void block_attention_backward(Ops *ops, const BlockShape *shape, const BlockWeights *weights, BlockGradients *gradients,
                               const Tensor *cos_sin_PE, const TokenBatch *batch, BlockActivations *activations,
                               BlockScratch *scratch, Tensor *d_TD);

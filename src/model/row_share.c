@@ -118,6 +118,16 @@ void row_share_backward_input(Ops *ops, const RowShare *rows, Tensor *out_TD, co
         tensor_sum_backward_input(ops, rows->tensor, out_TD, dy_TN, weight);
 }
 
+void row_share_backward(Ops *ops, const RowShare *rows, Tensor *dx_TD, Tensor *dw_ND, const Tensor *dy_TN,
+                        const Tensor *x_TD, const LinearWeight *weight) {
+    if (!tensor_sum_shared(rows->tensor)) {
+        linear_backward(ops, dx_TD, dw_ND, dy_TN, x_TD, weight);
+        return;
+    }
+    linear_backward_weight(ops, dw_ND, dy_TN, x_TD);
+    row_share_backward_input(ops, rows, dx_TD, dy_TN, weight);
+}
+
 void row_share_sum(Ops *ops, const RowShare *rows, Tensor *out_TD, const Tensor *from_TD) {
     if (rows->divided) {
         sum_all(ops, rows, out_TD, SUMMAND_ITSELF, from_TD, NULL);

@@ -37,6 +37,10 @@ void row_share_backward_input(Ops *ops, const RowShare *rows, Tensor *out_TD, co
                               const LinearWeight *weight);
 void row_share_sum(Ops *ops, const RowShare *rows, Tensor *out_TD, const Tensor *from_TD);
 
+// row_share_backward_input with the weight's own gradient, of all rows: linear_backward where nothing is summed over ranks.
+void row_share_backward(Ops *ops, const RowShare *rows, Tensor *dx_TD, Tensor *dw_ND, const Tensor *dy_TN,
+                        const Tensor *x_TD, const LinearWeight *weight);
+
 // rms_norm_backward of this rank's rows, a run of those that all ranks have in their order. The chain of dw_D goes from rank to
 // rank, and then lies on all.
 void row_share_norm_backward(Ops *ops, const RowShare *rows, Tensor *dx_TD, Tensor *dw_D, const Tensor *dy_TD,

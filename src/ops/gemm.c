@@ -27,13 +27,27 @@ typedef struct Round {
     GemmBlock block;
 } Round;
 
+enum { MOST_TOGETHER = 2 };
+
+// Rounds, each of its own product, whose tasks the threads take one after the other.
+typedef struct Job {
+    Round rounds[MOST_TOGETHER];
+    int count;
+} Job;
+
+static int64_t round_tasks(const Round *round) {
+    return round->groups * round->row_steps;
+}
+
 static int64_t steps(int64_t count, int64_t step) {
     return (count + step - 1) / step;
 }
 
 static void multiply_task(void *context, int64_t index, int worker) {
     (void)worker;
-    const Round *round = context;
+    const Job *job = context;
+    const Round *round = job->rounds;
+    for (; index >= round_tasks(round); round++) index -= round_tasks(round);
     GemmBlock block = round->block;
     int64_t across = index / round->row_steps, down = index % round->row_steps;
     int64_t next = (index + round->threads) / round->row_steps;
@@ -170,7 +184,8 @@ typedef struct Cuts {
     int64_t m_step, n_step, k_step; // of a round; most of a step of k
     int64_t panel;                  // columns of a tile
     bool direct;                    // tiles read B where it lies
-    bool in_c;                      // chains wait in C
+    int64_t slots;                  // of scratch for chains that wait
+    bool in_c;                      // else: in C
     bool packs;                     // rows are packed once for all tasks
 } Cuts;
 
@@ -193,6 +208,7 @@ static Cuts cut_product(const Ops *ops, const Gemm *gemm) {
         cuts.k_step = steps(steps(longest, steps(longest, most)), 16) * 16;
     }
     int64_t slots = gemm->chain ? 0 : slots_of(gemm, apart, cuts.k_step);
+    cuts.slots = slots;
     cuts.in_c = !slots && !apart;
     int64_t room = cuts.packs ? SCRATCH_FLOATS - PACKED_FLOATS : SCRATCH_FLOATS, rows = gemm->m;
     if (slots && rows > room / slots / cuts.n_step) { // nearly square, so that what is packed serves many
@@ -206,55 +222,111 @@ static Cuts cut_product(const Ops *ops, const Gemm *gemm) {
     return cuts;
 }
 
-static void run_round(Ops *ops, const Gemm *gemm, const Cuts *cuts, int64_t row, int64_t column) {
-    int64_t rows = int64_smaller(cuts->m_step, gemm->m - row), columns = int64_smaller(cuts->n_step, gemm->n - column);
-    void *c = (void *)element(gemm->c, gemm->dtype, row * gemm->n + column);
-    float *scratch = ops->packs.data;
-    Round round = {.kernels = ops->kernels,
-                   .threads = team_size(ops->team),
-                   .panels = steps(columns, cuts->panel),
-                   .block = {.a = &gemm->a,
-                             .b = &gemm->b,
-                             .runs = gemm->runs,
-                             .run_count = gemm->run_count,
-                             .k_step = cuts->k_step,
-                             .row_first = row,
-                             .rows = rows,
-                             .tiles = steps(rows, ops->kernels->gemm_sizes().tile_rows),
-                             .first = column,
-                             .columns = columns,
-                             .panel = cuts->panel,
-                             .direct = cuts->direct,
-                             .goes_on = gemm->chain,
-                             .to = gemm->chain  ? gemm->chain + row * gemm->n + column
-                                   : cuts->in_c ? c
-                                                : scratch,
-                             .to_stride = cuts->in_c || gemm->chain ? gemm->n : cuts->n_step,
-                             .to_slot = cuts->m_step * cuts->n_step,
-                             .c = !cuts->in_c || gemm->bias ? c : NULL,
-                             .dtype = gemm->dtype,
-                             .adds = gemm->adds,
-                             .c_stride = gemm->n,
-                             .bias = element(gemm->bias, gemm->bias_dtype, column),
-                             .bias_dtype = gemm->bias_dtype}};
-    if (cuts->packs && round.block.tiles > 1) pack_rows(ops, gemm, &round.block);
-    cut_tasks(&round, int64_smaller(ops->cached_floats, GEMM_GROUP_FLOATS) / (cuts->panel * cuts->k_step));
-    team_run(ops->team, round.groups * round.row_steps, multiply_task, &round);
+// Floats of scratch in which chains of a round wait.
+static int64_t waiting_floats(const Cuts *cuts) {
+    return cuts->slots * cuts->m_step * cuts->n_step;
 }
 
-void gemm_run(Ops *ops, const Gemm *whole) {
-    Gemm product = *whole, *gemm = &product;
-    GemmRun all = {.count = gemm->k, .starts = true, .ends = true};
+static void add_round(Ops *ops, Job *job, const Gemm *gemm, const Cuts *cuts, int64_t row, int64_t column,
+                      float *scratch) {
+    int64_t rows = int64_smaller(cuts->m_step, gemm->m - row), columns = int64_smaller(cuts->n_step, gemm->n - column);
+    void *c = (void *)element(gemm->c, gemm->dtype, row * gemm->n + column);
+    Round *round = &job->rounds[job->count++];
+    *round = (Round){.kernels = ops->kernels,
+                     .threads = team_size(ops->team),
+                     .panels = steps(columns, cuts->panel),
+                     .block = {.a = &gemm->a,
+                               .b = &gemm->b,
+                               .runs = gemm->runs,
+                               .run_count = gemm->run_count,
+                               .k_step = cuts->k_step,
+                               .row_first = row,
+                               .rows = rows,
+                               .tiles = steps(rows, ops->kernels->gemm_sizes().tile_rows),
+                               .first = column,
+                               .columns = columns,
+                               .panel = cuts->panel,
+                               .direct = cuts->direct,
+                               .goes_on = gemm->chain,
+                               .to = gemm->chain  ? gemm->chain + row * gemm->n + column
+                                     : cuts->in_c ? c
+                                                  : scratch,
+                               .to_stride = cuts->in_c || gemm->chain ? gemm->n : cuts->n_step,
+                               .to_slot = cuts->m_step * cuts->n_step,
+                               .c = !cuts->in_c || gemm->bias ? c : NULL,
+                               .dtype = gemm->dtype,
+                               .adds = gemm->adds,
+                               .c_stride = gemm->n,
+                               .bias = element(gemm->bias, gemm->bias_dtype, column),
+                               .bias_dtype = gemm->bias_dtype}};
+    if (cuts->packs && round->block.tiles > 1) pack_rows(ops, gemm, &round->block);
+    cut_tasks(round, int64_smaller(ops->cached_floats, GEMM_GROUP_FLOATS) / (cuts->panel * cuts->k_step));
+}
+
+static void run_job(Ops *ops, Job *job) {
+    int64_t tasks = 0;
+    for (int i = 0; i < job->count; i++) tasks += round_tasks(&job->rounds[i]);
+    team_run(ops->team, tasks, multiply_task, job);
+}
+
+// A product with its runs, if it is to be done at all.
+typedef struct Product {
+    Gemm gemm;
+    GemmRun all;
+    Cuts cuts;
+} Product;
+
+static bool begin(Product *product, Ops *ops, const Gemm *gemm) {
+    product->gemm = *gemm;
+    product->all = (GemmRun){.count = gemm->k, .starts = true, .ends = true};
+    gemm = &product->gemm;
     if (!gemm->run_count) {
-        gemm->runs = &all;
-        gemm->run_count = 1;
+        product->gemm.runs = &product->all;
+        product->gemm.run_count = 1;
     }
     CHECK((!gemm->chain && !gemm->adds) || (gemm->dtype == DTYPE_F32 && gemm->run_count == 1 && !gemm->bias),
           "sums go on in %s, %d runs", dtype_name(gemm->dtype), gemm->run_count);
     int64_t k = 0;
     for (int i = 0; i < gemm->run_count; i++) k += gemm->runs[i].count;
-    if (!starts(ops, gemm, (uint64_t)k) || !gemm->m || !gemm->n) return;
-    Cuts cuts = cut_product(ops, gemm);
-    for (int64_t column = 0; column < gemm->n; column += cuts.n_step)
-        for (int64_t row = 0; row < gemm->m; row += cuts.m_step) run_round(ops, gemm, &cuts, row, column);
+    if (!starts(ops, gemm, (uint64_t)k) || !gemm->m || !gemm->n) return false;
+    product->cuts = cut_product(ops, gemm);
+    return true;
+}
+
+static void run_rounds(Ops *ops, const Product *product) {
+    const Gemm *gemm = &product->gemm;
+    const Cuts *cuts = &product->cuts;
+    for (int64_t column = 0; column < gemm->n; column += cuts->n_step)
+        for (int64_t row = 0; row < gemm->m; row += cuts->m_step) {
+            Job job = {.count = 0};
+            add_round(ops, &job, gemm, cuts, row, column, ops->packs.data);
+            run_job(ops, &job);
+        }
+}
+
+void gemm_run(Ops *ops, const Gemm *gemm) {
+    Product product;
+    if (begin(&product, ops, gemm)) run_rounds(ops, &product);
+}
+
+static bool one_round(const Product *product) {
+    return product->gemm.m <= product->cuts.m_step && product->gemm.n <= product->cuts.n_step && !product->cuts.packs;
+}
+
+void gemm_run_both(Ops *ops, const Gemm *first, const Gemm *second) {
+    Product products[MOST_TOGETHER];
+    bool runs[] = {begin(&products[0], ops, first), begin(&products[1], ops, second)};
+    if (!runs[0] || !runs[1] || !one_round(&products[0]) || !one_round(&products[1]) ||
+        waiting_floats(&products[0].cuts) + waiting_floats(&products[1].cuts) > SCRATCH_FLOATS) {
+        for (int i = 0; i < MOST_TOGETHER; i++)
+            if (runs[i]) run_rounds(ops, &products[i]);
+        return;
+    }
+    Job job = {.count = 0};
+    float *scratch = ops->packs.data;
+    for (int i = 0; i < MOST_TOGETHER; i++) {
+        add_round(ops, &job, &products[i].gemm, &products[i].cuts, 0, 0, scratch);
+        scratch += waiting_floats(&products[i].cuts);
+    }
+    run_job(ops, &job);
 }

@@ -61,6 +61,10 @@ typedef struct Gemm {
 } Gemm;
 
 void gemm_run(Ops *ops, const Gemm *gemm);
+
+// Two products, neither of which reads what the other writes: as one job where they fit, so that threads wait for each other
+// once only.
+void gemm_run_both(Ops *ops, const Gemm *first, const Gemm *second);
 Tensor gemm_scratch(Device *device); // memory of chains that wait and of packed rows, for ops_open
 
 // `count` lines of k numbers into linear_pack's order, those missing from the last panel as 0, in the lines' own dtype.

@@ -119,21 +119,28 @@ void linear_forward(Ops *ops, Tensor *y_TN, const Tensor *x_TK, const LinearWeig
     ops_wrote(ops, __func__, y_TN);
 }
 
-void linear_backward_input(Ops *ops, Tensor *dx_TK, const Tensor *dy_TN, const LinearWeight *weight) {
+// runs: room for those of the sum over n.
+static Gemm input_product(GemmRun runs[GEMM_MAX_RUNS], const Tensor *dx_TK, const Tensor *dy_TN,
+                          const LinearWeight *weight) {
     int64_t rows = dy_TN->size[0];
     check_matrix(dy_TN, "dy", rows, weight->n);
     check_matrix(dx_TK, "dx", rows, weight->k);
     check_matrix(&weight->rows, "weight", weight->n, weight->k);
+    return (Gemm){.m = rows,
+                  .n = weight->k,
+                  .k = weight->n,
+                  .runs = runs,
+                  .run_count = runs_of(runs, &weight->over_n, weight->n),
+                  .a = {dy_TN->data, dy_TN->dtype, GEMM_K_INNER, weight->n},
+                  .b = {weight->rows.data, weight->rows.dtype, GEMM_K_OUTER, weight->k},
+                  .c = dx_TK->data,
+                  .dtype = dx_TK->dtype};
+}
+
+void linear_backward_input(Ops *ops, Tensor *dx_TK, const Tensor *dy_TN, const LinearWeight *weight) {
     GemmRun runs[GEMM_MAX_RUNS];
-    gemm_run(ops, &(Gemm){.m = rows,
-                          .n = weight->k,
-                          .k = weight->n,
-                          .runs = runs,
-                          .run_count = runs_of(runs, &weight->over_n, weight->n),
-                          .a = {dy_TN->data, dy_TN->dtype, GEMM_K_INNER, weight->n},
-                          .b = {weight->rows.data, weight->rows.dtype, GEMM_K_OUTER, weight->k},
-                          .c = dx_TK->data,
-                          .dtype = dx_TK->dtype});
+    Gemm product = input_product(runs, dx_TK, dy_TN, weight);
+    gemm_run(ops, &product);
     ops_wrote(ops, __func__, dx_TK);
 }
 
@@ -158,8 +165,7 @@ void linear_backward_input_part(Ops *ops, Tensor *chain_TK, const Tensor *dy_TN,
     ops_wrote(ops, __func__, chain_TK);
 }
 
-void linear_backward_weight_part(Ops *ops, Tensor *dw_NK, Tensor *chain_NK, const Tensor *dy_TN, const Tensor *x_TK,
-                                 LinearPart part) {
+static Gemm weight_product(Tensor *dw_NK, Tensor *chain_NK, const Tensor *dy_TN, const Tensor *x_TK, LinearPart part) {
     int64_t rows = dy_TN->size[0], n = dy_TN->size[1], k = x_TK->size[1];
     check_matrix(dy_TN, "dy", rows, n);
     check_matrix(x_TK, "x", rows, k);
@@ -167,20 +173,38 @@ void linear_backward_weight_part(Ops *ops, Tensor *dw_NK, Tensor *chain_NK, cons
     CHECK(dw_NK->dtype == DTYPE_F32, "dw is %s", dtype_name(dw_NK->dtype));
     CHECK(chain_NK || (part.first && part.last), "parts of chains without a place to wait");
     if (chain_NK) check_matrix(chain_NK, "chain", n, k);
-    gemm_run(ops, &(Gemm){.m = n,
-                          .n = k,
-                          .k = rows,
-                          .a = {dy_TN->data, dy_TN->dtype, GEMM_K_OUTER, n},
-                          .b = {x_TK->data, x_TK->dtype, GEMM_K_OUTER, k},
-                          .c = part.last ? dw_NK->data : chain_NK->data,
-                          .dtype = DTYPE_F32,
-                          .chain = part.first ? NULL : chain_NK->data,
-                          .adds = part.last});
+    return (Gemm){.m = n,
+                  .n = k,
+                  .k = rows,
+                  .a = {dy_TN->data, dy_TN->dtype, GEMM_K_OUTER, n},
+                  .b = {x_TK->data, x_TK->dtype, GEMM_K_OUTER, k},
+                  .c = part.last ? dw_NK->data : chain_NK->data,
+                  .dtype = DTYPE_F32,
+                  .chain = part.first ? NULL : chain_NK->data,
+                  .adds = part.last};
+}
+
+void linear_backward_weight_part(Ops *ops, Tensor *dw_NK, Tensor *chain_NK, const Tensor *dy_TN, const Tensor *x_TK,
+                                 LinearPart part) {
+    Gemm product = weight_product(dw_NK, chain_NK, dy_TN, x_TK, part);
+    gemm_run(ops, &product);
     if (part.last) ops_wrote(ops, "linear_backward_weight", dw_NK);
 }
 
+static const LinearPart all_tokens = {.first = true, .last = true};
+
 void linear_backward_weight(Ops *ops, Tensor *dw_NK, const Tensor *dy_TN, const Tensor *x_TK) {
-    linear_backward_weight_part(ops, dw_NK, NULL, dy_TN, x_TK, (LinearPart){.first = true, .last = true});
+    linear_backward_weight_part(ops, dw_NK, NULL, dy_TN, x_TK, all_tokens);
+}
+
+void linear_backward(Ops *ops, Tensor *dx_TK, Tensor *dw_NK, const Tensor *dy_TN, const Tensor *x_TK,
+                     const LinearWeight *weight) {
+    GemmRun runs[GEMM_MAX_RUNS];
+    Gemm to_weight = weight_product(dw_NK, NULL, dy_TN, x_TK, all_tokens);
+    Gemm to_input = input_product(runs, dx_TK, dy_TN, weight);
+    gemm_run_both(ops, &to_weight, &to_input);
+    ops_wrote(ops, "linear_backward_weight", dw_NK);
+    ops_wrote(ops, "linear_backward_input", dx_TK);
 }
 
 enum { SUM_COLUMNS = 64 }; // of one task

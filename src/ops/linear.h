@@ -62,7 +62,11 @@ void linear_backward_input_part(Ops *ops, Tensor *chain_TK, const Tensor *dy_TN,
 // dw_NK += dyᵀ · x (fp32; the chain over tokens starts from 0 and is added when it is finished).
 void linear_backward_weight(Ops *ops, Tensor *dw_NK, const Tensor *dy_TN, const Tensor *x_TK);
 
-// The same for tokens that come in parts, ascending: the unfinished chains wait in chain_NK (fp32), which the first part
+// Both, the weight's gradient first, at once: threads wait for each other less often. dx is neither dy nor x.
+void linear_backward(Ops *ops, Tensor *dx_TK, Tensor *dw_NK, const Tensor *dy_TN, const Tensor *x_TK,
+                     const LinearWeight *weight);
+
+// linear_backward_weight for tokens that come in parts, ascending: the unfinished chains wait in chain_NK (fp32), which the first part
 // begins and the last one adds to dw_NK. The cut changes no bit. chain_NK may be NULL when the part is both.
 typedef struct LinearPart {
     bool first, last;

@@ -214,17 +214,23 @@ static void down_backward_stage(Block *block, const Tensor *d_TD) {
 static void gate_up_backward_stage(Block *block, Tensor *d_TD) {
     Walk *walk = block->walk;
     BlockActivations *a = &walk->activations[block->unit];
+    bool both = shard_whole(walk->shards); // matrix and gradient stand all the time
     if (!block->idle) open_norm(block);
     open_gradient(block, SHARD_GATE_UP);
-    if (!block->idle)
-        block_gate_up_backward_weight(walk->ops, &block->shape, &block->weights, &block->gradients, a, &block->scratch);
-    reduce(block, SHARD_GATE_UP);
+    if (!both) {
+        if (!block->idle)
+            block_gate_up_backward_weight(walk->ops, &block->shape, &block->weights, &block->gradients, a,
+                                          &block->scratch);
+        reduce(block, SHARD_GATE_UP);
+    }
     gather(block, SHARD_GATE_UP);
     if (!block->idle) {
         open_scratch(block);
-        block_gate_up_backward(walk->ops, &block->shape, &block->weights, &block->gradients, a, &block->scratch, d_TD);
+        block_gate_up_backward(walk->ops, &block->shape, &block->weights, &block->gradients, a, &block->scratch, d_TD,
+                               both);
     }
     let_go(block, SHARD_GATE_UP);
+    if (both) reduce(block, SHARD_GATE_UP);
 }
 
 static void attention_backward_stage(Block *block, Tensor *d_TD) {
