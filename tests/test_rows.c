@@ -205,7 +205,9 @@ static void check_swiglu(Ops *ops, DType dtype, DType other, int64_t F) {
         row[4 * F] = -87;
     }
     swiglu_forward(ops, &act, &gate_up);
-    swiglu_backward(ops, &back, &dact, &gate_up);
+    Tensor act_again = DEVICE_TENSOR(&ops->device, MEMORY_SCRATCH, other, T, F);
+    swiglu_backward(ops, &back, &act_again, &dact, &gate_up);
+    assert_memory_equal(act_again.data, act.data, tensor_bytes(&act));
     for (int64_t t = 0; t < T; t++) {
         for (int64_t f = 0; f < F; f++) {
             double g = at(&gate_up, t, f), u = at(&gate_up, t, F + f), s = 1 / (1 + exp(-g)), d = at(&dact, t, f);
@@ -215,8 +217,8 @@ static void check_swiglu(Ops *ops, DType dtype, DType other, int64_t F) {
             assert_near(at(&back, t, F + f), d * g * s, dtype, 1, "dup", t, f);
         }
     }
-    Tensor *all[] = {&gate_up, &act, &dact, &back};
-    for (int i = 0; i < 4; i++) device_release(&ops->device, all[i]);
+    Tensor *all[] = {&gate_up, &act, &act_again, &dact, &back};
+    for (int i = 0; i < 5; i++) device_release(&ops->device, all[i]);
 }
 
 static void test_swiglu(void **state) {
@@ -448,8 +450,9 @@ static bool run_all(Bits *bits, const char *isa, int threads, DType in, DType ou
     note(bits, &heads, reversed);
     swiglu_forward(&ops, &y, &x);
     note(bits, &y, reversed);
-    swiglu_backward(&ops, &back, &y, &x);
+    swiglu_backward(&ops, &back, &y, &y, &x);
     note(bits, &back, reversed);
+    note(bits, &y, reversed);
     rows_add(&ops, &y, &half, &dx);
     note(bits, &y, reversed);
     rows_cast(&ops, &y, &half);

@@ -229,17 +229,15 @@ static void backward_heads(Ops *ops, const BlockShape *shape, Tensor *d_TC, Tens
     device_release(&ops->device, &sums_SE);
 }
 
-void block_down_backward_weight(Ops *ops, BlockGradients *g, const BlockActivations *a, BlockScratch *scratch,
-                                const Tensor *d_TD) {
-    swiglu_forward(ops, &scratch->act_TF, &a->gate_up_T2F);
-    linear_backward_weight(ops, &g->down_DF, d_TD, &scratch->act_TF);
-}
-
 void block_down_backward(Ops *ops, const BlockWeights *weights, BlockActivations *a, BlockScratch *scratch,
                          const Tensor *d_TD) {
-    Tensor *dact_TF = &scratch->act_TF, *gate_up_T2F = &a->gate_up_T2F;
-    linear_backward_input(ops, dact_TF, d_TD, &weights->down);
-    swiglu_backward(ops, gate_up_T2F, dact_TF, gate_up_T2F);
+    Tensor *act_TF = &scratch->act_TF, *gate_up_T2F = &a->gate_up_T2F;
+    linear_backward_input(ops, act_TF, d_TD, &weights->down);
+    swiglu_backward(ops, gate_up_T2F, act_TF, act_TF, gate_up_T2F);
+}
+
+void block_down_backward_weight(Ops *ops, BlockGradients *g, const BlockScratch *scratch, const Tensor *d_TD) {
+    linear_backward_weight(ops, &g->down_DF, d_TD, &scratch->act_TF);
 }
 
 void block_gate_up_backward_weight(Ops *ops, const BlockShape *shape, const BlockWeights *weights, BlockGradients *g,

@@ -102,13 +102,12 @@ void block_note_overflow(Ops *ops, const BlockShape *shape, Overflow *overflow, 
 
 // The stages backward, in this order. d_TD, in the compute dtype: the gradient of the output becomes that of mid, then that of the
 // input; gradients are added to. Spans are whole sequences. What is cheap (norms, SwiGLU) is computed again instead of kept. The
-// gradient of act stands in act's place, that of gate_up in gate_up's, which is then released. The own gradient of an MLP's matrix
-// comes first and needs no matrix, so that both need not stand at a time; where they do, that of gate and up is made at once with
-// the gradient of their input (weight_too). The first two want the d_TD of all rows.
-void block_down_backward_weight(Ops *ops, BlockGradients *gradients, const BlockActivations *activations,
-                                BlockScratch *scratch, const Tensor *d_TD);
+// gradient of gate_up stands in gate_up's place, which is then released; act stands where its gradient stood. The own gradient of
+// an MLP's matrix needs no matrix, so that both need not stand at a time; where they do, that of gate and up is made at once with the
+// gradient of their input (weight_too). The first three want the d_TD of all rows.
 void block_down_backward(Ops *ops, const BlockWeights *weights, BlockActivations *activations, BlockScratch *scratch,
                          const Tensor *d_TD);
+void block_down_backward_weight(Ops *ops, BlockGradients *gradients, const BlockScratch *scratch, const Tensor *d_TD);
 void block_gate_up_backward_weight(Ops *ops, const BlockShape *shape, const BlockWeights *weights,
                                    BlockGradients *gradients, const BlockActivations *activations,
                                    BlockScratch *scratch);

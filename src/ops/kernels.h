@@ -78,7 +78,8 @@ typedef struct AttentionBlock {
           (Numbers dx, Numbers dy, Numbers x, Numbers w, Numbers residual, int64_t n, float eps))                      \
     ENTRY(void, rms_norm_weight_row, (float *dw, Numbers dy, Numbers x, float rstd, int64_t n))                        \
     ENTRY(void, swiglu_row, (Numbers act, Numbers gate, Numbers up, int64_t n))                                        \
-    ENTRY(void, swiglu_row_backward, (Numbers dgate, Numbers dup, Numbers dact, Numbers gate, Numbers up, int64_t n))  \
+    ENTRY(void, swiglu_row_backward,                                                                                   \
+          (Numbers dgate, Numbers dup, Numbers act, Numbers dact, Numbers gate, Numbers up, int64_t n))                \
     ENTRY(void, rope_row, (Numbers x, const float *cos_sin, int64_t heads, int64_t head_dim, float sign))              \
     ENTRY(void, adamw_block, (float *w, float *m, float *v, const float *gradient, int64_t n, const AdamwFactors *f))
 #define ATTENTION_KERNELS(ENTRY)                                                                                       \

@@ -193,20 +193,22 @@ static void swiglu_backward_task(void *context, int64_t task, int worker) {
     const RowsJob *job = context;
     EACH_ROW(job, task, row) {
         int64_t f = job->columns, at = row * 2 * f;
-        job->kernels->swiglu_row_backward(numbers(job->out, at), numbers(job->out, at + f), numbers(job->a, row * f),
-                                          numbers(job->b, at), numbers(job->b, at + f), f);
+        job->kernels->swiglu_row_backward(numbers(job->out, at), numbers(job->out, at + f), numbers(job->c, row * f),
+                                          numbers(job->a, row * f), numbers(job->b, at), numbers(job->b, at + f), f);
     }
 }
 
-void swiglu_backward(Ops *ops, Tensor *dgate_up_T2F, const Tensor *dact_TF, const Tensor *gate_up_T2F) {
+void swiglu_backward(Ops *ops, Tensor *dgate_up_T2F, Tensor *act_TF, const Tensor *dact_TF, const Tensor *gate_up_T2F) {
     int64_t rows = dact_TF->size[0], columns = dact_TF->size[1];
     check_matrix(dact_TF, "dact", rows, columns);
     check_matrix(gate_up_T2F, "gate_up", rows, 2 * columns);
     check_matrix(dgate_up_T2F, "dgate_up", rows, 2 * columns);
-    if (!ops_starts(ops, 0, OPS_BYTES(dgate_up_T2F, dact_TF, gate_up_T2F))) return;
-    RowsJob job = {.rows = rows, .columns = columns, .out = dgate_up_T2F, .a = dact_TF, .b = gate_up_T2F};
+    check_matrix(act_TF, "act", rows, columns);
+    if (!ops_starts(ops, 0, OPS_BYTES(dgate_up_T2F, act_TF, dact_TF, gate_up_T2F))) return;
+    RowsJob job = {.rows = rows, .columns = columns, .out = dgate_up_T2F, .a = dact_TF, .b = gate_up_T2F, .c = act_TF};
     run_rows(ops, job, swiglu_backward_task);
     ops_wrote(ops, __func__, dgate_up_T2F);
+    ops_wrote(ops, "swiglu_forward", act_TF);
 }
 
 static void rope_task(void *context, int64_t task, int worker) {

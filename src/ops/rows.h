@@ -25,8 +25,8 @@ int64_t rows_cast(Ops *ops, Tensor *out, const Tensor *in);
 
 // act_TF = silu(gate) · up, where gate_up_T2F holds gate in columns 0..F-1 and up in F..2F-1. silu(x) = x / (1 + exp(−x)).
 void swiglu_forward(Ops *ops, Tensor *act_TF, const Tensor *gate_up_T2F);
-// dgate_up may be the tensor gate_up.
-void swiglu_backward(Ops *ops, Tensor *dgate_up_T2F, const Tensor *dact_TF, const Tensor *gate_up_T2F);
+// Also writes act_TF again, which may be the tensor dact; dgate_up may be the tensor gate_up.
+void swiglu_backward(Ops *ops, Tensor *dgate_up_T2F, Tensor *act_TF, const Tensor *dact_TF, const Tensor *gate_up_T2F);
 
 // Rotates the first `heads` heads of every row in place: columns j and j + E/2 of a head are one pair ("rotate half").
 // x_TC has C >= heads·E columns. cos_sin_PE holds for each position E/2 cosines, then E/2 sines (fp32). positions are host

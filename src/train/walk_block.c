@@ -195,18 +195,18 @@ static void make_again(Block *block) {
 
 static void down_backward_stage(Block *block, const Tensor *d_TD) {
     Walk *walk = block->walk;
-    BlockActivations *a = &walk->activations[block->unit];
     Tensor room = {0}, all_TD = {0};
     if (!block->idle) {
         open_act(block);
         all_TD = row_share_spread(walk->ops, &walk->rows, &room, d_TD);
     }
-    open_gradient(block, SHARD_DOWN);
-    if (!block->idle) block_down_backward_weight(walk->ops, &block->gradients, a, &block->scratch, &all_TD);
-    reduce(block, SHARD_DOWN);
     gather(block, SHARD_DOWN);
-    if (!block->idle) block_down_backward(walk->ops, &block->weights, a, &block->scratch, &all_TD);
+    if (!block->idle)
+        block_down_backward(walk->ops, &block->weights, &walk->activations[block->unit], &block->scratch, &all_TD);
     let_go(block, SHARD_DOWN);
+    open_gradient(block, SHARD_DOWN);
+    if (!block->idle) block_down_backward_weight(walk->ops, &block->gradients, &block->scratch, &all_TD);
+    reduce(block, SHARD_DOWN);
     device_release(&walk->ops->device, &room);
     close_act(block);
 }
