@@ -161,7 +161,7 @@ FUZZ_GOALS = fuzz-targets
 fuzz: fuzz-build
 	@BUILD=$(FUZZ_BUILD) FUZZ_SECONDS=$(SECONDS) FUZZ_SEED=$(SEED) sh tests/fuzz/run.sh
 fuzz-build:
-	$(MAKE) --no-print-directory CC="$(FUZZ_CC)" BUILD=$(FUZZ_BUILD) SANITIZE=fuzzer-no-link,address,undefined CFLAGS='-O1 -g' $(FUZZ_GOALS)
+	$(MAKE) --no-print-directory CC="$(FUZZ_CC)" BUILD=$(FUZZ_BUILD) SANITIZE=fuzzer-no-link,address,undefined CFLAGS='-O1 -g1' $(FUZZ_GOALS)
 fuzz-targets: $(FUZZ_TARGETS) $(BUILD)/fuzz/fuzz_seeds
 $(FUZZ_TARGETS): $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(FUZZ_SUPPORT) $(BUILD)/libwhet.a
 	@mkdir -p $(@D)
