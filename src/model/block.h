@@ -104,7 +104,7 @@ void block_note_overflow(Ops *ops, const BlockShape *shape, Overflow *overflow, 
 // input; gradients are added to. Spans are whole sequences. What is cheap (norms, SwiGLU) is computed again instead of kept. The
 // gradient of gate_up stands in gate_up's place, which is then released; act stands where its gradient stood. The own gradient of
 // an MLP's matrix needs no matrix, so that both need not stand at a time; where they do, that of gate and up is made at once with the
-// gradient of their input (weight_too). The first three want the d_TD of all rows.
+// gradient of their input (weight_too). The first two want the d_TD of all rows.
 void block_down_backward(Ops *ops, const BlockWeights *weights, BlockActivations *activations, BlockScratch *scratch,
                          const Tensor *d_TD);
 void block_down_backward_weight(Ops *ops, BlockGradients *gradients, const BlockScratch *scratch, const Tensor *d_TD);
