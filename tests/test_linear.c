@@ -13,14 +13,14 @@
 static const char *const isas[] = {"scalar", "avx2", "avx512"};
 enum { ISAS = 3, MAX_OPENED = 9 };
 
-// Instrumented products take long, and two threads meet each other there too.
+// 1, 2 and 3; but instrumented products take long, and two threads meet each other there too.
 #ifdef __SANITIZE_ADDRESS__
 enum { FEWEST_THREADS = 2, MOST_THREADS = 2 };
 #else
 enum { FEWEST_THREADS = 1, MOST_THREADS = 3 };
 #endif
 
-// Every instruction set that this CPU has, with 1, 2 and 3 threads.
+// Every instruction set that this CPU has, with all these numbers of threads.
 typedef struct Bench {
     Ops ops[MAX_OPENED];
     int count;
@@ -214,12 +214,14 @@ static void test_backward_weight(void **state) {
     }
 }
 
-// The same bits as one after the other, also where chains of both wait, in the dtype's own rounding, and where one alone has rounds.
+// The same bits as one after the other, also where chains of both wait, in segments too, where one alone has rounds, and where what
+// waits of both does not fit together.
 static void test_backward_both(void **state) {
     Bench *bench = *state;
     static const Shape large[] = {{400, 352, 370, DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, DTYPE_F32},
                                   {700, 90, 65, DTYPE_F32, DTYPE_F32, DTYPE_F32, DTYPE_F32},
-                                  {70, 2800, 1600, DTYPE_F16, DTYPE_F16, DTYPE_F16, DTYPE_F32}};
+                                  {336, 2800, 1600, DTYPE_F16, DTYPE_F16, DTYPE_F16, DTYPE_F32},
+                                  {600, 600, 4096, DTYPE_F16, DTYPE_F16, DTYPE_F16, DTYPE_F32}};
     enum { LARGE = sizeof large / sizeof *large };
     for (int s = 0; s < SHAPES + LARGE; s++) {
         Shape shape = s < SHAPES ? shapes[s] : large[s - SHAPES];
@@ -227,6 +229,10 @@ static void test_backward_both(void **state) {
             Ops *ops = &bench->ops[i];
             if (s >= SHAPES && !strcmp(ops->isa, "scalar")) continue; // slow
             LinearWeight weight = {.n = shape.n, .k = shape.k};
+            if (s == SHAPES) {
+                weight.over_n.count = 4;
+                linear_segments_add(&weight.over_n, shape.n, 4, 8);
+            }
             weight.rows = fill(ops, shape.w, shape.n, shape.k, 31);
             Tensor dy = fill(ops, shape.y, shape.t, shape.n, 32), x = fill(ops, shape.x, shape.t, shape.k, 33);
             Tensor dx = fill(ops, shape.x, shape.t, shape.k, 34), dw = fill(ops, DTYPE_F32, shape.n, shape.k, 35);

@@ -208,6 +208,12 @@ static void check_swiglu(Ops *ops, DType dtype, DType other, int64_t F) {
     Tensor act_again = DEVICE_TENSOR(&ops->device, MEMORY_SCRATCH, other, T, F);
     swiglu_backward(ops, &back, &act_again, &dact, &gate_up);
     assert_memory_equal(act_again.data, act.data, tensor_bytes(&act));
+    Tensor in_place = matrix(ops, dtype, T, 2 * F, 5, false), act_in_place = matrix(ops, other, T, F, 6, false);
+    memcpy(in_place.data, gate_up.data, tensor_bytes(&gate_up));
+    memcpy(act_in_place.data, dact.data, tensor_bytes(&dact));
+    swiglu_backward(ops, &in_place, &act_in_place, &act_in_place, &in_place);
+    assert_memory_equal(in_place.data, back.data, tensor_bytes(&back));
+    assert_memory_equal(act_in_place.data, act.data, tensor_bytes(&act));
     for (int64_t t = 0; t < T; t++) {
         for (int64_t f = 0; f < F; f++) {
             double g = at(&gate_up, t, f), u = at(&gate_up, t, F + f), s = 1 / (1 + exp(-g)), d = at(&dact, t, f);
@@ -217,8 +223,8 @@ static void check_swiglu(Ops *ops, DType dtype, DType other, int64_t F) {
             assert_near(at(&back, t, F + f), d * g * s, dtype, 1, "dup", t, f);
         }
     }
-    Tensor *all[] = {&gate_up, &act, &act_again, &dact, &back};
-    for (int i = 0; i < 5; i++) device_release(&ops->device, all[i]);
+    Tensor *all[] = {&gate_up, &act, &act_again, &dact, &back, &in_place, &act_in_place};
+    for (int i = 0; i < 7; i++) device_release(&ops->device, all[i]);
 }
 
 static void test_swiglu(void **state) {

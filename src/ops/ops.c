@@ -4,7 +4,6 @@
 #include "ops/kernels.h"
 
 #include <cpuid.h>
-#include <sched.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -61,13 +60,6 @@ static bool choose_kernels(const Kernels **kernels, const char *wanted, Error *e
     return error_set(error, "%s: \"%s\" is not known; choose one of %s", asked_by, wanted, names);
 }
 
-// Cores that this process may run on.
-static int usable_cores(void) {
-    cpu_set_t set;
-    int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
-    return cores >= 1 ? cores : 1;
-}
-
 // A third of the second cache, which the system may not tell.
 static int64_t cached_floats(void) {
     enum { LEAST = 1 << 19 };
@@ -83,7 +75,7 @@ bool ops_open(Ops *ops, OpsOptions options, Error *error) {
     ops->isa = ops->kernels->isa;
     ops->packs = gemm_scratch(&ops->device);
     ops->cached_floats = cached_floats();
-    if (ops_runs(ops)) ops->team = team_open(options.threads ? options.threads : usable_cores());
+    if (ops_runs(ops)) ops->team = team_open(options.threads ? options.threads : team_usable_cores());
     return true;
 }
 

@@ -33,13 +33,15 @@ struct Team {
     _Atomic(TeamTask *) task;
     _Atomic(void *) context;
     int size;
+    int64_t spin_nanoseconds;
     pthread_t *threads; // size − 1
     TeamMember *members;
     Arena arena; // holds all of this
 };
 
-// A thread that sleeps takes long to wake, where the processor is a virtual one most of all; jobs follow each other within this
-// time. After its first part the thread lets others run that want its processor.
+// A thread that sleeps takes long to wake, where the processor is a virtual one most of all, and jobs follow each other within a
+// millisecond. After some microseconds it lets others run that want its processor. A team of more threads than cores would be in
+// its own way: it sleeps then.
 enum { SPIN_NANOSECONDS = 1000000, SPIN_ALONE_NANOSECONDS = 15000, PAUSES_A_LOOK = 8 };
 
 static int64_t nanoseconds(void) {
@@ -57,7 +59,7 @@ static void futex_wake(_Atomic uint32_t *word, int threads) {
 }
 
 // Looks at the word for a while; true as soon as it is (equal: not any more) value.
-static bool spin(_Atomic uint32_t *word, uint32_t value, bool equal) {
+static bool spin(const Team *team, _Atomic uint32_t *word, uint32_t value, bool equal) {
     int64_t begun = nanoseconds(), spent = 0;
     do {
         if (spent > SPIN_ALONE_NANOSECONDS) sched_yield();
@@ -66,7 +68,7 @@ static bool spin(_Atomic uint32_t *word, uint32_t value, bool equal) {
             __builtin_ia32_pause();
         }
         spent = nanoseconds() - begun;
-    } while (spent < SPIN_NANOSECONDS);
+    } while (spent < team->spin_nanoseconds);
     return false;
 }
 
@@ -96,7 +98,7 @@ static void *member_main(void *argument) {
     Team *team = member->team;
     uint32_t seen = 0;
     for (;;) {
-        while (!spin(&team->job, seen, false)) {
+        while (!spin(team, &team->job, seen, false)) {
             atomic_fetch_add(&team->sleepers, 1);
             if (atomic_load(&team->job) == seen) futex_sleep(&team->job, seen);
             atomic_fetch_sub(&team->sleepers, 1);
@@ -107,11 +109,18 @@ static void *member_main(void *argument) {
     }
 }
 
+int team_usable_cores(void) {
+    cpu_set_t set;
+    int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    return cores >= 1 ? cores : 1;
+}
+
 Team *team_open(int threads) {
     CHECK(threads >= 1, "%d threads", threads);
     Arena arena = {0};
     Team *team = arena_alloc(&arena, sizeof *team);
     team->size = threads;
+    team->spin_nanoseconds = threads <= team_usable_cores() ? SPIN_NANOSECONDS : SPIN_ALONE_NANOSECONDS;
     team->threads = arena_array(&arena, pthread_t, threads);
     team->members = arena_array(&arena, TeamMember, threads);
     team->arena = arena;
@@ -159,7 +168,7 @@ void team_run(Team *team, int64_t count, TeamTask *task, void *context) {
     atomic_store(&team->job, job);
     if (atomic_load(&team->sleepers)) futex_wake(&team->job, count - 1 < team->size ? (int)count - 1 : INT_MAX);
     work(team, job, 0);
-    while (!spin(&team->done, (uint32_t)count, true)) {
+    while (!spin(team, &team->done, (uint32_t)count, true)) {
         atomic_store(&team->caller_sleeps, 1);
         uint32_t done = atomic_load(&team->done);
         if (done != (uint32_t)count) futex_sleep(&team->done, done);

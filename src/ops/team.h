@@ -1,10 +1,12 @@
 // The threads of one process: a fixed team that runs independent tasks and parks while it waits.
-// Not OpenMP: its waiting threads spin for milliseconds, which stalls a busy machine; these spin for some microseconds
-// and then sleep on a futex/condition variable.
+// Not OpenMP, whose waiting threads spin for long and stall a busy machine: these look for the next job for a millisecond, after its
+// first microseconds yielding to others, and then sleep on a futex.
 #pragma once
 #include <stdint.h>
 
 typedef struct Team Team;
+
+int team_usable_cores(void); // that this process may run on, >= 1
 
 // threads >= 1, the caller included. Ends the program (OBTAINED) when threads cannot be made.
 Team *team_open(int threads);

@@ -214,7 +214,7 @@ static void down_backward_stage(Block *block, const Tensor *d_TD) {
 static void gate_up_backward_stage(Block *block, Tensor *d_TD) {
     Walk *walk = block->walk;
     BlockActivations *a = &walk->activations[block->unit];
-    bool both = shard_whole(walk->shards); // matrix and gradient stand all the time
+    bool both = shard_whole(walk->shards); // the gradient stands all the time
     if (!block->idle) open_norm(block);
     open_gradient(block, SHARD_GATE_UP);
     if (!both) {
