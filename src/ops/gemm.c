@@ -196,7 +196,8 @@ static Cuts cut_product(const Ops *ops, const Gemm *gemm) {
         if (gemm->runs[i].count > longest) longest = gemm->runs[i].count;
     bool one_tile = gemm->m <= sizes.tile_rows, apart = gemm->dtype != DTYPE_F32 || gemm->adds;
     bool panels = gemm->b.order == GEMM_PANELS, f32 = gemm->b.dtype == DTYPE_F32;
-    bool halves = panels && !f32 && gemm->m <= sizes.direct_rows;
+    int64_t most_direct = sizes.direct_rows == sizes.tile_rows ? FEW_ROWS : sizes.direct_rows;
+    bool halves = panels && !f32 && gemm->m <= most_direct;
     Cuts cuts = {.m_step = gemm->m,
                  .n_step = steps(gemm->n, GEMM_PANEL) * GEMM_PANEL,
                  .k_step = 16,
@@ -247,6 +248,7 @@ static void add_round(Ops *ops, Job *job, const Gemm *gemm, const Cuts *cuts, in
                                .columns = columns,
                                .panel = cuts->panel,
                                .direct = cuts->direct,
+                               .rereads = ops->rereads,
                                .goes_on = gemm->chain,
                                .to = gemm->chain  ? gemm->chain + row * gemm->n + column
                                      : cuts->in_c ? c

@@ -119,6 +119,7 @@ typedef struct GemmBlock {
     int64_t panel, panel_first, panel_last;
     int64_t next_panel, next_last; // what this thread is likely to multiply next
     bool direct;                   // B is multiplied where it lies (GEMM_PANELS), else the task packs it
+    bool rereads;                  // as Ops says
     bool goes_on;                  // chains go on from `to`, else from 0
     float *to;                     // where chains wait for the next step of k, and stay when c is NULL
     int64_t to_stride,

@@ -34,10 +34,11 @@ typedef struct Ops {
     Device device;
     const Kernels *kernels;
     const char *isa;
-    Team *team;                // NULL on plan
-    Tensor packs;              // chains of GEMMs that wait, of one fixed size (gemm.h)
-    int64_t cached_floats;     // of what a GEMM packs, in a core's second cache; changes speed only
-    OpsMachine machine;        // for estimates
+    Team *team;            // NULL on plan
+    Tensor packs;          // chains of GEMMs that wait, of one fixed size (gemm.h)
+    int64_t cached_floats; // of what a GEMM packs, in a core's second cache; changes speed only
+    bool rereads;          // tiles of a GEMM do better to read numbers of A again than to hold them; changes speed only
+    OpsMachine machine;    // for estimates
     OpsWork work[PHASE_COUNT]; // by the ledger's phase
     Trace *trace;              // NULL: none
     int unit;                  // of the model that is being worked on, for the trace

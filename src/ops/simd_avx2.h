@@ -254,4 +254,4 @@ static inline void v16_transpose_8(v16 row[16]) {
     v16_transpose_quarters(row, 2);
 }
 
-enum { SIMD_NARROW_ROWS = 6, SIMD_WIDE_ROWS = 3, SIMD_PANEL = 16, SIMD_SINGLE_ROWS = 0 };
+enum { SIMD_NARROW_ROWS = 6, SIMD_WIDE_ROWS = 3, SIMD_PANEL = 16, SIMD_REREAD_ROWS = 0 };

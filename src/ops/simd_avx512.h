@@ -188,4 +188,4 @@ static inline void v16_transpose_8(v16 row[16]) {
     v16_transpose(row);
 }
 
-enum { SIMD_NARROW_ROWS = 14, SIMD_WIDE_ROWS = 14, SIMD_PANEL = 32, SIMD_SINGLE_ROWS = 0x3dfb };
+enum { SIMD_NARROW_ROWS = 14, SIMD_WIDE_ROWS = 14, SIMD_PANEL = 32, SIMD_REREAD_ROWS = 0x3dfb };
