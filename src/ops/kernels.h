@@ -66,7 +66,7 @@ typedef struct AttentionBlock {
     ENTRY(void, vmath_exps, (float *out, const float *in, int64_t n))                                                  \
     ENTRY(void, vmath_logs, (float *out, const float *in, int64_t n))                                                  \
     ENTRY(void, rows_convert, (Numbers out, Numbers in, int64_t n))                                                    \
-    ENTRY(int64_t, rows_overflows, (Numbers in, float limit, int64_t n))                                               \
+    ENTRY(int64_t, rows_convert_counting, (Numbers out, Numbers in, float limit, int64_t n))                           \
     ENTRY(int64_t, rows_nonfinite, (Numbers in, int64_t n))                                                            \
     ENTRY(float, rows_magnitude_block, (Numbers in, int64_t n))                                                        \
     ENTRY(void, rows_squares_block, (Numbers in, int64_t n, RowsSquares grid, RowsSquares * sums))                     \

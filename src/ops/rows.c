@@ -153,9 +153,12 @@ static void cast_task(void *context, int64_t task, int worker) {
     (void)worker;
     const RowsJob *job = context;
     int64_t at = task * job->step, count = int64_smaller(job->step, job->columns - at);
-    job->kernels->rows_convert(numbers(job->out, at), numbers(job->a, at), count);
-    if (job->out->dtype == job->a->dtype || job->out->dtype == DTYPE_F32) return;
-    int64_t found = job->kernels->rows_overflows(numbers(job->a, at), overflow_limit(job->out->dtype), count);
+    Numbers out = numbers(job->out, at), in = numbers(job->a, at);
+    if (out.dtype == in.dtype || out.dtype == DTYPE_F32) {
+        job->kernels->rows_convert(out, in, count);
+        return;
+    }
+    int64_t found = job->kernels->rows_convert_counting(out, in, overflow_limit(out.dtype), count);
     if (found) atomic_fetch_add(job->found, found);
 }
 
