@@ -196,8 +196,7 @@ static Cuts cut_product(const Ops *ops, const Gemm *gemm) {
         if (gemm->runs[i].count > longest) longest = gemm->runs[i].count;
     bool one_tile = gemm->m <= sizes.tile_rows, apart = gemm->dtype != DTYPE_F32 || gemm->adds;
     bool panels = gemm->b.order == GEMM_PANELS, f32 = gemm->b.dtype == DTYPE_F32;
-    int64_t most_direct = sizes.direct_rows == sizes.tile_rows ? FEW_ROWS : sizes.direct_rows;
-    bool halves = panels && !f32 && gemm->m <= most_direct;
+    bool halves = panels && !f32 && gemm->m <= (sizes.halves_in_tiles ? FEW_ROWS : sizes.direct_rows);
     Cuts cuts = {.m_step = gemm->m,
                  .n_step = steps(gemm->n, GEMM_PANEL) * GEMM_PANEL,
                  .k_step = 16,

@@ -72,9 +72,10 @@ void gemm_pack(Ops *ops, void *panels, const GemmLines *lines, int64_t count, in
 
 // What suits an instruction set.
 typedef struct GemmSizes {
-    int64_t tile_rows;   // most rows of a tile
-    int64_t direct_rows; // most rows of a tile that widens 16-bit panels as it goes
-    int64_t panel;       // columns of a tile: 16 or 32
+    int64_t tile_rows;    // most rows of a tile
+    int64_t direct_rows;  // most rows of a tile that widens 16-bit panels as it goes
+    int64_t panel;        // columns of a tile: 16 or 32
+    bool halves_in_tiles; // tiles of few rows multiply 16-bit panels where they lie, as if these were fp32
 } GemmSizes;
 
 // Where the part of so many parts begins that `count` things are cut into, as even as possible.

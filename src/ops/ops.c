@@ -60,8 +60,8 @@ static bool choose_kernels(const Kernels **kernels, const char *wanted, Error *e
     return error_set(error, "%s: \"%s\" is not known; choose one of %s", asked_by, wanted, names);
 }
 
-// Measured over whole products: an Intel core (Sapphire Rapids) is 1-4 % faster if most numbers of A are operands in memory, a Zen 5
-// core, which then needs both its load ports in every cycle, 3 % slower.
+// Measured over whole products of fp32: an Intel core (Sapphire Rapids) is 1-4 % faster if most numbers of A are operands in
+// memory, a Zen 5 core, which then needs both its load ports in every cycle, 3 % slower.
 static bool rereads(void) {
     return __builtin_cpu_is("intel");
 }

@@ -176,6 +176,7 @@ static inline void v16_transpose_8(v16 row[16]) {
 }
 
 // How many v16 fit into the registers as sums of a matrix product (gemm.inc): rows of a tile of 16 columns and of one
-// of 32; the width of its packed panels; and for which rows of a tile of 32 (a bit each) a number of
-// A is read for each multiply-add (v16_fma_one) instead of once for both: what is scarcer, instructions or reads.
+// of 32; the width of its packed panels; and for which rows of a tile of 32 (a bit each) a number of A is read for each
+// multiply-add (v16_fma_one) instead of once for both, by streams of 16 bits and, where it suits the CPU, by panels of fp32
+// (Ops.rereads): what is scarcer, instructions or reads.
 enum { SIMD_NARROW_ROWS = 4, SIMD_WIDE_ROWS = 4, SIMD_PANEL = 16, SIMD_REREAD_ROWS = 0 };
