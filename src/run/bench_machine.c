@@ -23,6 +23,7 @@ void bench_machine_close(BenchMachine *machine) {
 
 typedef struct Multiply {
     const Ops *ops;
+    double seconds;
     double *rates; // by task: per second of the thread that did it
 } Multiply;
 
@@ -30,19 +31,22 @@ static void multiply_task(void *context, int64_t index, int worker) {
     (void)worker;
     float out[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     const Multiply *multiply = context;
-    double begun = log_seconds();
-    double operations = multiply->ops->kernels->gemm_peak(out, PEAK_REPEATS);
-    multiply->rates[index] = operations / (log_seconds() - begun);
+    double begun = log_seconds(), operations = 0, spent;
+    do {
+        operations += multiply->ops->kernels->gemm_peak(out, PEAK_REPEATS);
+        spent = log_seconds() - begun;
+    } while (spent < multiply->seconds);
+    multiply->rates[index] = operations / spent;
 }
 
 // By each thread's own clock: waking a thread takes as long as a good part of its measurement, and would pass for a slow
 // machine.
-double bench_machine_flops(BenchMachine *machine) {
+double bench_machine_flops(BenchMachine *machine, double seconds) {
     enum { MAX_THREADS = 1024 };
     double rates[MAX_THREADS], sum = 0;
     int threads = team_size(machine->ops->team);
     CHECK(threads <= MAX_THREADS, "%d threads", threads);
-    Multiply multiply = {machine->ops, rates};
+    Multiply multiply = {machine->ops, seconds, rates};
     team_run(machine->ops->team, threads, multiply_task, &multiply);
     for (int i = 0; i < threads; i++) sum += rates[i];
     return sum;
@@ -76,14 +80,14 @@ double bench_machine_bytes(BenchMachine *machine) {
 
 // ---- the timer
 
-static void measure_peaks(BenchTimer *timer) {
-    timer->peak_flops = timer->flops > 0 ? bench_machine_flops(timer->machine) : 0;
+// Multiply-adds for as long as what is compared with them: a host that takes a thread away now and then takes it from both.
+static void measure_peaks(BenchTimer *timer, double seconds) {
+    timer->peak_flops = timer->flops > 0 ? bench_machine_flops(timer->machine, seconds) : 0;
     timer->peak_bytes = timer->bytes > 0 ? bench_machine_bytes(timer->machine) : 0;
 }
 
 void bench_timer_begin(BenchTimer *timer, BenchMachine *machine, double flops, double bytes, double budget) {
     *timer = (BenchTimer){.machine = machine, .flops = flops, .bytes = bytes, .budget = budget, .calls = 1};
-    measure_peaks(timer);
     timer->begun = log_seconds();
 }
 
@@ -96,10 +100,11 @@ bool bench_timer_again(BenchTimer *timer) {
         double once = now - timer->round_begun;
         timer->calls = once < LEAST_ROUND ? 2 + (int64_t)(LEAST_ROUND / (once + 1e-7)) : 1;
         timer->rounds = 1;
+        measure_peaks(timer, once * (double)timer->calls);
     } else if (!first) {
         double before_flops = timer->peak_flops, before_bytes = timer->peak_bytes;
         double seconds = (now - timer->round_begun) / (double)timer->calls;
-        measure_peaks(timer);
+        measure_peaks(timer, now - timer->round_begun);
         int round = timer->rounds - 1;
         timer->seconds[round] = seconds;
         timer->flops_share[round] = timer->flops / seconds / ((before_flops + timer->peak_flops) / 2);

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 
 enum { PREFILL = 512, REPEATS = 3 };
+#define PEAK_SECONDS 0.3 // of multiply-adds that a phase is compared with
 
 typedef struct Phases {
     BenchMachine *machine;
@@ -32,7 +33,7 @@ typedef struct Line {
 
 static void report(Phases *p, Line line) {
     if (p->asked->memory) line.flops = line.bytes = 0; // reading as much as no cache holds would be in the account
-    double flops_share = line.flops > 0 ? line.flops / line.seconds / bench_machine_flops(p->machine) : 0;
+    double flops_share = line.flops > 0 ? line.flops / line.seconds / bench_machine_flops(p->machine, PEAK_SECONDS) : 0;
     double bytes_share = line.bytes > 0 ? line.bytes / line.seconds / bench_machine_bytes(p->machine) : 0;
     const char *dtype = dtype_name(p->asked->policy.compute);
     if (p->asked->options.json) {
