@@ -13,7 +13,7 @@ typedef struct BenchMachine {
 void bench_machine_open(BenchMachine *machine, Ops *ops);
 void bench_machine_close(BenchMachine *machine);
 
-double bench_machine_flops(BenchMachine *machine, double seconds); // per second, now and for so long
+double bench_machine_flops(BenchMachine *machine, double seconds); // per second, now, over at least so many seconds
 double bench_machine_bytes(BenchMachine *machine);                 // per second, now
 
 // How a repeated call fared. Zero flops or bytes: not asked.
