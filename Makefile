@@ -140,11 +140,10 @@ ulp: $(BUILD)/tests/test_vmath
 	$(BUILD)/tests/test_vmath all
 
 # Speed, as a share of this machine's measured peak; not part of the tests. BENCH="words" is handed on:
-# make bench-gemm BENCH="isa=avx2"; make bench-step BENCH="MODEL bfloat16"
-BENCHES = $(BUILD)/tests/bench_gemm $(BUILD)/tests/bench_step
-bench-gemm bench-step: bench-%: $(BUILD)/tests/bench_%
-	$(BUILD)/tests/bench_$* $(BENCH)
-$(BENCHES): %: %.o $(HELPERS) $(BUILD)/libwhet.a
+# make bench-step BENCH="MODEL bfloat16"
+bench-step: $(BUILD)/tests/bench_step
+	$(BUILD)/tests/bench_step $(BENCH)
+$(BUILD)/tests/bench_step: %: %.o $(HELPERS) $(BUILD)/libwhet.a
 	$(CC) $(SANITIZE_FLAGS) -pthread -o $@ $^ $(TEST_LIBS) $(PACKAGE_LIBS) -lm
 
 # Fuzzing: every tests/fuzz/fuzz_*.c that has an LLVMFuzzerTestOneInput runs SECONDS long under the address and
@@ -190,5 +189,5 @@ format-check:
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: fuzz fuzz-build fuzz-targets ulp bench-gemm bench-step all test tests unit-tests objects fixtures layers banned format format-check clean
--include $(OBJECTS:.o=.d) $(TESTS:=.d) $(BENCHES:=.d) $(FUZZ_OBJECTS:.o=.d) $(HELPERS:.o=.d) $(FIXTURE_OBJECTS:.o=.d)
+.PHONY: fuzz fuzz-build fuzz-targets ulp bench-step all test tests unit-tests objects fixtures layers banned format format-check clean
+-include $(OBJECTS:.o=.d) $(TESTS:=.d) $(BUILD)/tests/bench_step.d $(FUZZ_OBJECTS:.o=.d) $(HELPERS:.o=.d) $(FIXTURE_OBJECTS:.o=.d)

@@ -7,6 +7,9 @@ set -u
 "$whet" bench --only "o " --seconds 0.001 --precision bfloat16 --json >"$work/out" && [ "$(grep -c '^{"isa":' "$work/out")" = 1 ] &&
     [ "$(grep -c '^{"kernel":"o .*"dtype":"bfloat16","seconds":[0-9.e-]*,.*"share_of_[a-z]*":[0-9.]*}$' "$work/out")" = 7 ]
 check "kernels of one layer: three directions, four numbers of rows" $?
+"$whet" bench --rows 3 --seconds 0.001 --json >"$work/out" && [ "$(grep -c '^{"kernel":"[a-z_]* .*, 3 rows","dtype":"' "$work/out")" = 40 ] &&
+    [ "$(grep -c '' "$work/out")" = 41 ]
+check "products with other rows, and nothing else: five layers, four products, two dtypes" $?
 "$whet" bench "$work/model" --precision bfloat16 --sequences 8 --json >"$work/out" && [ "$(grep -c '^{"phase":' "$work/out")" = 6 ]
 check "six phases of a model" $?
 "$whet" bench "$work/model" --memory --sequences 8 >"$work/out" && grep -q "rollout_weights" "$work/out" && grep -q "the process held" "$work/out" &&
@@ -27,7 +30,10 @@ for option in --memory "--sequences 3" "--prompt 3" "--answer 3" "--micro-batch 
     refuse 2 "^whet bench: ${option% *} is for a MODEL" $option
 done
 refuse 1 "only is 'nothing'; no kernel" --only nothing
+refuse 1 "only is 'attention'; no matrix product's name" --rows 3 --only attention
+refuse 2 "rows is '0'; expected an integer from 1 to" --rows 0
 refuse 2 "only is for kernels, without a MODEL" "$work/model" --only qkv
+refuse 2 "rows is for kernels, without a MODEL" "$work/model" --rows 3
 refuse 2 "seconds is for kernels, without a MODEL" "$work/model" --seconds 1
 refuse 1 "positions" "$work/model" --prompt 100000
 refuse 1 "no-such" "$work/no-such"

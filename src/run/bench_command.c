@@ -13,9 +13,8 @@ typedef struct Asked {
 
 // Kernels and phases have their own options.
 static bool check_kind(Arguments *arguments, Error *error) {
-    static const char *const kernels[] = {"--shape", "--only", "--seconds"}, *const phases[] = {
-                                                                                 "--sequences", "--prompt", "--answer",
-                                                                                 "--micro-batch", "--memory"};
+    static const char *const kernels[] = {"--shape", "--rows", "--only", "--seconds"};
+    static const char *const phases[] = {"--sequences", "--prompt", "--answer", "--micro-batch", "--memory"};
     bool model = arguments->operand_count > 0;
     for (size_t i = 0; model && i < sizeof kernels / sizeof *kernels; i++)
         if (command_text(arguments, kernels[i]))
@@ -40,6 +39,7 @@ static bool read_asked(Asked *asked, Arguments *arguments, Error *error) {
     asked->shape = command_text(arguments, "--shape");
     return check_kind(arguments, error) && command_integer(arguments, "--threads", &asked->threads, 1, 1024, error) &&
            command_real(arguments, "--seconds", &p->options.seconds, 0.001, 3600, error) &&
+           command_integer(arguments, "--rows", &p->options.rows, 1, 8192, error) &&
            command_integer(arguments, "--sequences", &p->sequences, 1, 4096, error) &&
            command_integer(arguments, "--prompt", &p->prompt, 1, 1 << 20, error) &&
            command_integer(arguments, "--answer", &p->answer, 2, 1 << 20, error) &&
@@ -70,16 +70,16 @@ static bool bench_shape(BenchMachine *machine, const Asked *asked, Error *error)
     if (!bench_kernels_shape(&architecture, shape, error) ||
         (asked->precision && !precision_parse_compute(&wanted, "--precision", asked->precision, error)))
         return false;
-    const char *only = asked->phases.options.only;
-    const bool known = !only || bench_kernels_any(only);
+    const BenchOptions *options = &asked->phases.options;
+    const bool known = bench_kernels_any(options);
     int measured = 0;
-    if (known) print_machine(machine, &asked->phases.options);
+    if (known) print_machine(machine, options);
     for (size_t i = 0; known && i < sizeof dtypes / sizeof *dtypes; i++)
         if (asked->precision ? dtypes[i] == wanted : dtypes[i] != DTYPE_F16)
-            measured += bench_kernels_run(machine, &architecture, dtypes[i], &asked->phases.options);
+            measured += bench_kernels_run(machine, &architecture, dtypes[i], options);
     return measured ? true
-                    : error_set(error, "--only is '%s'; no kernel's name begins with it (without --only all are shown)",
-                                only);
+                    : error_set(error, "--only is '%s'; no %s's name begins with it (without --only all are shown)",
+                                options->only, options->rows ? "matrix product" : "kernel");
 }
 
 static bool bench_model(BenchMachine *machine, Asked *asked, const char *path, Error *error) {
@@ -127,6 +127,7 @@ const Command bench_command = {
         "step. WHET_ISA=scalar, avx2 or avx512 chooses the instruction set.",
     .examples = "whet bench\n"
                 "whet bench --shape qwen2.5-1.5b --precision bfloat16 --only gate_up\n"
+                "whet bench --rows 1024 --only down\n"
                 "whet bench MODEL --precision bfloat16 --memory\n"
                 "WHET_ISA=avx2 whet bench --json >kernels.jsonl",
     .options = {{"--precision", "float32|bfloat16|float16",
@@ -135,6 +136,9 @@ const Command bench_command = {
                 {"--json", NULL, "one JSON object a line"},
                 {"kernels", NULL, NULL},
                 {"--shape", "smollm2-135m|qwen2.5-1.5b", "whose shapes (default smollm2-135m)"},
+                {"--rows", "N",
+                 "of matrix products, and only these (default: all kernels; products with 512 rows, on packed weights "
+                 "also with 1, 8 and 64)"},
                 {"--only", "NAME", "kernels whose names begin with this"},
                 {"--seconds", "S", "of each measurement (default 0.2)"},
                 {"phases of a MODEL", NULL, NULL},

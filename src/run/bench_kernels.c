@@ -19,7 +19,7 @@ static const struct {
     {"smollm2-135m", MODEL_LLAMA, 576, 1536, 9, 3, 64, 49152, 30},
     {"qwen2.5-1.5b", MODEL_QWEN2, 1536, 8960, 12, 2, 128, 151936, 28},
 };
-enum { SHAPES = sizeof shapes / sizeof *shapes };
+enum { SHAPES = sizeof shapes / sizeof *shapes, PRODUCTS = 5 };
 
 bool bench_kernels_shape(Architecture *a, const char *name, Error *error) {
     const char *names[SHAPES];
@@ -42,11 +42,12 @@ bool bench_kernels_shape(Architecture *a, const char *name, Error *error) {
     return error_set(error, "--shape is '%s'; expected %s or %s", name, names[0], names[1]);
 }
 
-bool bench_kernels_any(const char *beginning) {
+bool bench_kernels_any(const BenchOptions *options) {
     static const char *const first_words[] = {"qkv",       "o",        "gate_up", "down",         "head",
                                               "attention", "rms_norm", "swiglu",  "residual sum", "log-sum-exp",
                                               "top-p",     "sample",   "AdamW"};
-    for (size_t i = 0; i < sizeof first_words / sizeof *first_words; i++) {
+    const char *beginning = options->only ? options->only : "";
+    for (size_t i = 0; i < (options->rows ? PRODUCTS : sizeof first_words / sizeof *first_words); i++) {
         size_t length = strlen(first_words[i]), given = strlen(beginning);
         bool whole = given <= length || beginning[length] == ' ' || beginning[length] == ',';
         if (whole && !strncmp(beginning, first_words[i], given < length ? given : length)) return true;
@@ -129,7 +130,7 @@ enum { TRAINED_ROWS = 512, MOST_COPIES = 1024 };
 #define UNCACHED ((int64_t)1 << 30) // bytes of packed weights in turn, so that decode reads them from memory
 
 static void bench_training(Bench *bench, const Layer *layer) {
-    int64_t m = TRAINED_ROWS, n = layer->n, k = layer->k;
+    int64_t m = bench->options->rows ? bench->options->rows : TRAINED_ROWS, n = layer->n, k = layer->k;
     Tensor x = matrix(bench, bench->dtype, m, k), y = matrix(bench, bench->dtype, m, n);
     Tensor rows = matrix(bench, bench->dtype, n, k), gradient = matrix(bench, DTYPE_F32, n, k);
     LinearWeight weight = {.n = n, .k = k, .rows = rows};
@@ -147,7 +148,8 @@ static void bench_training(Bench *bench, const Layer *layer) {
 }
 
 static void bench_decode(Bench *bench, const Layer *layer) {
-    static const int64_t counts[] = {1, 8, 64, 512};
+    static const int64_t decoded[] = {1, 8, 64, TRAINED_ROWS};
+    const int64_t *counts = bench->options->rows ? &bench->options->rows : decoded;
     int64_t n = layer->n, k = layer->k, bytes = n * k * (int64_t)dtype_size(bench->dtype);
     int copies = (int)(UNCACHED / bytes) + 1, copy = 0;
     if (copies > MOST_COPIES) copies = MOST_COPIES;
@@ -158,7 +160,7 @@ static void bench_decode(Bench *bench, const Layer *layer) {
         weight[i] = (LinearWeight){.n = n, .k = k, .rows = rows};
         linear_pack(bench->ops, &weight[i], MEMORY_ROLLOUT_WEIGHTS);
     }
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < (counts == decoded ? 4 : 1); i++) {
         int64_t m = counts[i];
         Tensor x = matrix(bench, bench->dtype, m, k), y = matrix(bench, bench->dtype, m, n);
         double flops = 2.0 * (double)m * (double)n * (double)k;
@@ -272,15 +274,16 @@ int bench_kernels_run(BenchMachine *machine, const Architecture *a, DType dtype,
                    .options = options,
                    .dtype = dtype,
                    .shape = block_shape(a, 0, NULL)};
-    const Layer layers[] = {{"qkv", bench.shape.qkv_columns, a->hidden_size},
-                            {"o", a->hidden_size, bench.shape.heads_columns},
-                            {"gate_up", 2 * a->intermediate_size, a->hidden_size},
-                            {"down", a->hidden_size, a->intermediate_size},
-                            {"head", a->vocab_size, a->hidden_size}};
-    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+    const Layer layers[PRODUCTS] = {{"qkv", bench.shape.qkv_columns, a->hidden_size},
+                                    {"o", a->hidden_size, bench.shape.heads_columns},
+                                    {"gate_up", 2 * a->intermediate_size, a->hidden_size},
+                                    {"down", a->hidden_size, a->intermediate_size},
+                                    {"head", a->vocab_size, a->hidden_size}};
+    for (int i = 0; i < PRODUCTS; i++) {
         bench_training(&bench, &layers[i]);
         bench_decode(&bench, &layers[i]);
     }
+    if (options->rows) return bench.measured;
     bench_attention(&bench, 1, 1, 2048, false);
     bench_attention(&bench, 64, 1, 512, false);
     bench_attention(&bench, 4, 512, 512, true);
