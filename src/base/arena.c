@@ -20,7 +20,8 @@ enum { GUARD = 64 };
 enum { GUARD = 0 };
 #endif
 
-enum { ALIGNMENT = 64, FIRST_BLOCK = 1 << 16 };
+// Blocks double up to LARGEST_BLOCK, so that an arena never holds much more than it was asked for.
+enum { ALIGNMENT = 64, FIRST_BLOCK = 1 << 16, LARGEST_BLOCK = 1 << 24 };
 
 struct ArenaBlock {
     ArenaBlock *older;
@@ -47,7 +48,7 @@ void *arena_alloc(Arena *arena, size_t bytes) {
     size_t taken = (bytes + GUARD + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     ArenaBlock *block = arena->newest;
     if (!block || block->capacity - block->used < taken) {
-        size_t grown = block ? block->capacity * 2 : FIRST_BLOCK;
+        size_t grown = !block ? FIRST_BLOCK : block->capacity < LARGEST_BLOCK / 2 ? block->capacity * 2 : LARGEST_BLOCK;
         arena->newest = block = block_open(taken > grown ? taken : grown, block);
     }
     void *memory = payload(block) + block->used;
