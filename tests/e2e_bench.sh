@@ -5,7 +5,7 @@ set -u
 . tests/support/checks.sh
 "$build"/tests/tool_make_model "$work/model" qwen2 || exit 1
 "$whet" bench --only "o " --seconds 0.001 --precision bfloat16 --json >"$work/out" && [ "$(grep -c '^{"isa":' "$work/out")" = 1 ] &&
-    [ "$(grep -c '^{"kernel":"o .*"dtype":"bfloat16","seconds":[0-9.e-]*,.*"share_of_[a-z]*":[0-9.]*}$' "$work/out")" = 7 ]
+    [ "$(grep -c '^{"kernel":"o .*"dtype":"bfloat16","seconds":[0-9.e-]*,.*"share_of_[a-z]*":[0-9.]*,"best_share_of_[a-z]*":[0-9.]*}$' "$work/out")" = 7 ]
 check "kernels of one layer: three directions, four numbers of rows" $?
 "$whet" bench --rows 3 --seconds 0.001 --json >"$work/out" && [ "$(grep -c '^{"kernel":"[a-z_]* .*, 3 rows","dtype":"' "$work/out")" = 40 ] &&
     [ "$(grep -c '' "$work/out")" = 41 ]

@@ -122,7 +122,9 @@ const Command bench_command = {
     .details =
         "Without MODEL every kernel runs at the shapes of a model. Beside its time stands its share of the fused "
         "multiply-adds that the same threads do in registers, or of the bytes that they read from memory; both are "
-        "measured again between the calls, so a machine that is busy with other things changes shares little. With "
+        "measured again between the calls, so a machine that is busy with other things changes shares little. A share "
+        "is the median; in parentheses "
+        "the share of the quickest calls by the highest of these figures, which stand for a quiet machine. With "
         "MODEL the phases are measured: loading, walking a prompt, decoding one answer and many, an optimizer "
         "step. WHET_ISA=scalar, avx2 or avx512 chooses the instruction set.",
     .examples = "whet bench\n"

@@ -87,14 +87,20 @@ static void report(Bench *bench) {
     const char *dtype = dtype_name(bench->dtype);
     if (bench->options->json) {
         printf("{\"kernel\":\"%s\",\"dtype\":\"%s\",\"seconds\":%.9g", bench->name, dtype, r.seconds);
-        if (r.flops_rate > 0) printf(",\"gflops\":%.2f,\"share_of_flops\":%.4f", r.flops_rate * 1e-9, r.flops_share);
+        if (r.flops_rate > 0)
+            printf(",\"gflops\":%.2f,\"share_of_flops\":%.4f,\"best_share_of_flops\":%.4f", r.flops_rate * 1e-9,
+                   r.flops_share, r.best_flops_share);
         if (r.bytes_rate > 0)
-            printf(",\"gigabytes\":%.2f,\"share_of_bandwidth\":%.4f", r.bytes_rate * 1e-9, r.bytes_share);
+            printf(",\"gigabytes\":%.2f,\"share_of_bandwidth\":%.4f,\"best_share_of_bandwidth\":%.4f",
+                   r.bytes_rate * 1e-9, r.bytes_share, r.best_bytes_share);
         printf("}\n");
     } else {
         printf("  %-38s %-8s %10.1f us", bench->name, dtype, r.seconds * 1e6);
-        if (r.flops_rate > 0) printf("  %7.1f GFLOP/s %5.1f %%", r.flops_rate * 1e-9, 100 * r.flops_share);
-        if (r.bytes_rate > 0) printf("  %6.1f GB/s %5.1f %%", r.bytes_rate * 1e-9, 100 * r.bytes_share);
+        if (r.flops_rate > 0)
+            printf("  %7.1f GFLOP/s %5.1f %% (%5.1f)", r.flops_rate * 1e-9, 100 * r.flops_share,
+                   100 * r.best_flops_share);
+        if (r.bytes_rate > 0)
+            printf("  %6.1f GB/s %5.1f %% (%5.1f)", r.bytes_rate * 1e-9, 100 * r.bytes_share, 100 * r.best_bytes_share);
         printf("\n");
     }
     fflush(stdout);

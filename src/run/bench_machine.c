@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "ops/kernels.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,10 +85,17 @@ double bench_machine_bytes(BenchMachine *machine) {
 static void measure_peaks(BenchTimer *timer, double seconds) {
     timer->peak_flops = timer->flops > 0 ? bench_machine_flops(timer->machine, seconds) : 0;
     timer->peak_bytes = timer->bytes > 0 ? bench_machine_bytes(timer->machine) : 0;
+    timer->best_flops = fmax(timer->best_flops, timer->peak_flops);
+    timer->best_bytes = fmax(timer->best_bytes, timer->peak_bytes);
 }
 
 void bench_timer_begin(BenchTimer *timer, BenchMachine *machine, double flops, double bytes, double budget) {
-    *timer = (BenchTimer){.machine = machine, .flops = flops, .bytes = bytes, .budget = budget, .calls = 1};
+    *timer = (BenchTimer){.machine = machine,
+                          .flops = flops,
+                          .bytes = bytes,
+                          .budget = budget,
+                          .calls = 1,
+                          .best_seconds = INFINITY};
     timer->begun = log_seconds();
 }
 
@@ -107,6 +115,7 @@ bool bench_timer_again(BenchTimer *timer) {
         measure_peaks(timer, now - timer->round_begun);
         int round = timer->rounds - 1;
         timer->seconds[round] = seconds;
+        timer->best_seconds = fmin(timer->best_seconds, seconds);
         timer->flops_share[round] = timer->flops / seconds / ((before_flops + timer->peak_flops) / 2);
         timer->bytes_share[round] = timer->bytes / seconds / ((before_bytes + timer->peak_bytes) / 2);
         timer->rounds++;
@@ -131,8 +140,14 @@ static double median(double *values, int count) {
 BenchResult bench_timer_result(BenchTimer *timer) {
     int rounds = timer->rounds - 1;
     BenchResult result = {.seconds = median(timer->seconds, rounds)};
-    if (timer->flops > 0) result.flops_share = median(timer->flops_share, rounds);
-    if (timer->bytes > 0) result.bytes_share = median(timer->bytes_share, rounds);
+    if (timer->flops > 0) {
+        result.flops_share = median(timer->flops_share, rounds);
+        result.best_flops_share = timer->flops / timer->best_seconds / timer->best_flops;
+    }
+    if (timer->bytes > 0) {
+        result.bytes_share = median(timer->bytes_share, rounds);
+        result.best_bytes_share = timer->bytes / timer->best_seconds / timer->best_bytes;
+    }
     result.flops_rate = timer->flops / result.seconds;
     result.bytes_rate = timer->bytes / result.seconds;
     return result;

@@ -1,6 +1,7 @@
 // What this machine can do, measured at the moment of use: fused multiply-adds in registers and reading from memory, by all
 // threads. A clock and a memory shared with others change from one moment to the next; so both are measured again between the
-// calls of what is compared with them, and a share is the median of many.
+// calls of what is compared with them, and a share is the median of many. Beside it stands the share of the quickest round
+// by the highest of these measurements: what remains when nothing disturbs either.
 #pragma once
 #include "ops/ops.h"
 
@@ -18,9 +19,10 @@ double bench_machine_bytes(BenchMachine *machine);                 // per second
 
 // How a repeated call fared. Zero flops or bytes: not asked.
 typedef struct BenchResult {
-    double seconds; // of one call, the median
-    double flops_share, bytes_share;
-    double flops_rate, bytes_rate; // per second
+    double seconds;                            // of one call, the median
+    double flops_share, bytes_share;           // medians
+    double best_flops_share, best_bytes_share; // of the quickest round, by the machine's best
+    double flops_rate, bytes_rate;             // per second
 } BenchResult;
 
 enum { BENCH_MAX_ROUNDS = 1024 };
@@ -30,7 +32,8 @@ typedef struct BenchTimer {
     BenchMachine *machine;
     double flops, bytes, budget; // of one call; seconds in all
     double begun, round_begun, peak_flops, peak_bytes;
-    int64_t calls, call; // of a round
+    double best_seconds, best_flops, best_bytes; // of all rounds
+    int64_t calls, call;                         // of a round
     int rounds;
     double seconds[BENCH_MAX_ROUNDS], flops_share[BENCH_MAX_ROUNDS], bytes_share[BENCH_MAX_ROUNDS];
 } BenchTimer;
