@@ -23,14 +23,14 @@ refuse() { # refuse STATUS PATTERN ARGUMENT …
     [ $status = "$wanted" ] && [ "$(grep -c '' "$work/out")" = 1 ] && grep -q "$pattern" "$work/out"
     check "refused: $*" $?
 }
-refuse 1 "shape.*gpt.*smollm2-135m" --shape gpt
-refuse 1 "precision.*int8" --precision int8
+refuse 2 "shape.*gpt.*smollm2-135m" --shape gpt
+refuse 2 "precision.*int8" --precision int8
 for option in --memory "--sequences 3" "--prompt 3" "--answer 3" "--micro-batch 3"; do
     # shellcheck disable=SC2086 # two words
     refuse 2 "^whet bench: ${option% *} is for a MODEL" $option
 done
-refuse 1 "only is 'nothing'; no kernel" --only nothing
-refuse 1 "only is 'attention'; no matrix product's name" --rows 3 --only attention
+refuse 2 "only is 'nothing'; no kernel" --only nothing
+refuse 2 "only is 'attention'; no matrix product's name" --rows 3 --only attention
 refuse 2 "rows is '0'; expected an integer from 1 to" --rows 0
 refuse 2 "only is for kernels, without a MODEL" "$work/model" --only qkv
 refuse 2 "rows is for kernels, without a MODEL" "$work/model" --rows 3

@@ -137,6 +137,10 @@ refused() { # refused STATUS PATTERN WORD…
 }
 refused 2 "standard input is empty" generate "$model"
 refused 2 "leaves no place for --system" generate "$model" hi --raw --system x
+refused 2 "leaves no place for --chat-template" generate "$model" hi --raw --chat-template x
+refused 2 "unknown option --temp; did you mean --temperature" generate "$model" hi --temp 0
+printf '{"messages": [{"role": "user", "content": "hi"}]}\n' >"$work/messages.jsonl"
+refused 1 'messages.jsonl:1: "messages" need the chat template, which --raw leaves out' generate "$model" --raw --prompts "$work/messages.jsonl"
 refused 2 "min-p is '1.5'" generate "$model" hi --min-p 1.5
 refused 2 "stop-id is 'x'" generate "$model" hi --stop-id x
 refused 1 "stop-id is 272.*272 ids" generate "$model" hi --stop-id 272
@@ -245,6 +249,19 @@ expect [cut off
 expect \n> 
 send \x04
 end 0
+EOF
+dialogue "a cache smaller than the context" generate "$model" --kv-cache-tokens 100 --max-new-tokens 3 <<'EOF'
+expect 96 tokens of context
+expect > 
+send hi\r
+expect [cut off after 3 tokens
+expect \n> 
+send \x04
+end 0
+EOF
+dialogue "a context larger than the cache" generate "$model" --kv-cache-tokens 100 --context 200 <<'EOF'
+expect --context is 200; --kv-cache-tokens leaves room for 96 tokens
+end 1
 EOF
 dialogue "commands" generate "$model" --max-new-tokens 5 <<'EOF'
 expect > 

@@ -228,6 +228,11 @@ static void test_strbuf_nearest(void **state) {
     assert_string_equal(strbuf_nearest("weigth_decay", names, COUNT), "weight_decay");
     assert_string_equal(strbuf_nearest("seeed", names, COUNT), "seed");
     assert_string_equal(strbuf_nearest("seed", names, COUNT), "seed");
+    assert_string_equal(strbuf_nearest("lear", names, COUNT), "learning_rate"); // as it begins, however much is missing
+    assert_string_equal(strbuf_nearest("weight", names, COUNT), "weight_decay");
+    assert_null(strbuf_nearest("max", names, COUNT));
+    const char *const beginnings[] = {"top_k", "max_new_tokens", "max_length"};
+    assert_null(strbuf_nearest("max_", beginnings, 3));
     assert_null(strbuf_nearest("temperature", names, COUNT));
     assert_null(strbuf_nearest("x", names, 0));
     char long_word[1000]; // past what is compared: no match, no overrun

@@ -76,9 +76,18 @@ static size_t distance(const char *a, const char *b) {
     return row[n];
 }
 
+enum { LEAST_BEGINNING = 4 }; // bytes: "--te", "temp"
+
 const char *strbuf_nearest(const char *word, const char *const *names, size_t count) {
     const char *nearest = NULL;
-    size_t best = strlen(word) / 3 + 2;
+    size_t length = strlen(word), best = length / 3 + 2, longer = 0;
+    for (size_t i = 0; i < count && length >= LEAST_BEGINNING; i++)
+        if (!strncmp(word, names[i], length)) {
+            nearest = names[i];
+            longer++;
+        }
+    if (longer == 1) return nearest;
+    nearest = NULL;
     for (size_t i = 0; i < count; i++) {
         size_t d = distance(word, names[i]);
         if (d < best) {

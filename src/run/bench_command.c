@@ -62,14 +62,14 @@ static void print_machine(BenchMachine *machine, const BenchOptions *options) {
                threads, flops * 1e-9, bytes * 1e-9);
 }
 
-static bool bench_shape(BenchMachine *machine, const Asked *asked, Error *error) {
+static bool bench_shape(BenchMachine *machine, const Asked *asked, Arguments *arguments, Error *error) {
     static const DType dtypes[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
     Architecture architecture;
     const char *shape = asked->shape ? asked->shape : "smollm2-135m";
     DType wanted = DTYPE_F32;
     if (!bench_kernels_shape(&architecture, shape, error) ||
         (asked->precision && !precision_parse_compute(&wanted, "--precision", asked->precision, error)))
-        return false;
+        return command_misuse(arguments);
     const BenchOptions *options = &asked->phases.options;
     const bool known = bench_kernels_any(options);
     int measured = 0;
@@ -77,18 +77,19 @@ static bool bench_shape(BenchMachine *machine, const Asked *asked, Error *error)
     for (size_t i = 0; known && i < sizeof dtypes / sizeof *dtypes; i++)
         if (asked->precision ? dtypes[i] == wanted : dtypes[i] != DTYPE_F16)
             measured += bench_kernels_run(machine, &architecture, dtypes[i], options);
-    return measured ? true
-                    : error_set(error, "--only is '%s'; no %s's name begins with it (without --only all are shown)",
-                                options->only, options->rows ? "matrix product" : "kernel");
+    return measured || command_misuse(arguments) ||
+           error_set(error, "--only is '%s'; no %s's name begins with it (without --only all are shown)", options->only,
+                     options->rows ? "matrix product" : "kernel");
 }
 
-static bool bench_model(BenchMachine *machine, Asked *asked, const char *path, Error *error) {
+static bool bench_model(BenchMachine *machine, Asked *asked, Arguments *arguments, Error *error) {
     PrecisionPolicy *policy = &asked->phases.policy;
     LoadedModel model = {0};
-    bool good = precision_parse_compute(&policy->compute, "--precision",
-                                        asked->precision ? asked->precision : "float32", error) &&
-                precision_parse_output(&policy->output, "--precision", NULL, policy->compute, error) &&
-                loaded_model_open(&model, path, NULL, NULL, NULL, error);
+    if (!precision_parse_compute(&policy->compute, "--precision", asked->precision ? asked->precision : "float32",
+                                 error) ||
+        !precision_parse_output(&policy->output, "--precision", NULL, policy->compute, error))
+        return command_misuse(arguments);
+    bool good = loaded_model_open(&model, arguments->operands[0], NULL, NULL, NULL, error);
     if (good && asked->phases.prompt + asked->phases.answer > model.architecture->max_positions)
         good = error_set(error, "--prompt and --answer: %lld tokens, but the model was made for %lld positions",
                          (long long)(asked->phases.prompt + asked->phases.answer),
@@ -106,8 +107,8 @@ static bool run_bench(Arguments *arguments, Error *error) {
     if (!read_asked(&asked, arguments, error)) return false;
     if (!ops_open(&ops, (OpsOptions){.threads = (int)asked.threads}, error)) return false;
     bench_machine_open(&machine, &ops);
-    bool good = arguments->operand_count ? bench_model(&machine, &asked, arguments->operands[0], error)
-                                         : bench_shape(&machine, &asked, error);
+    bool good = arguments->operand_count ? bench_model(&machine, &asked, arguments, error)
+                                         : bench_shape(&machine, &asked, arguments, error);
     bench_machine_close(&machine);
     ops_close(&ops);
     return good;

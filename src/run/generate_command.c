@@ -89,6 +89,7 @@ static bool read_options(GenerateOptions *o, Arguments *arguments, Error *error)
                                         .max_sequences = 64};
     o->inputs = (InputOptions){.text_key = "prompt",
                                .as_chat = !raw,
+                               .raw = raw,
                                .answered = true,
                                .system = command_text(arguments, "--system"),
                                .least = 1};
@@ -97,6 +98,8 @@ static bool read_options(GenerateOptions *o, Arguments *arguments, Error *error)
         return false;
     if (prompt && o->prompts) return misuse(arguments, error, "give either a PROMPT or --prompts FILE");
     if (raw && o->inputs.system) return misuse(arguments, error, "--raw leaves no place for --system");
+    if (raw && command_text(arguments, "--chat-template"))
+        return misuse(arguments, error, "--raw leaves no place for --chat-template");
     o->chat = !prompt && !o->prompts && isatty(STDIN_FILENO);
     if (o->chat && (!terminal_is_dialogue() || o->json || o->samples > 1))
         return misuse(arguments, error,
@@ -237,6 +240,19 @@ static bool answer_prompts(Runtime *runtime, GenerateOptions *o, Arguments *argu
 
 // ---- chat
 
+// A conversation has no more room than the cache gives it.
+static bool fit_context(GenerationOptions *g, const GenerateOptions *o, const Arguments *arguments, Error *error) {
+    bool given = command_text(arguments, "--context");
+    if (!given && g->max_length > CHAT_CONTEXT) g->max_length = CHAT_CONTEXT;
+    int64_t room = g->kv_cache_tokens / KV_PAGE_TOKENS * KV_PAGE_TOKENS;
+    if (!room || g->max_length <= room) return true;
+    if (given)
+        return error_set(error, "--context is %lld; %s leaves room for %lld tokens", (long long)g->max_length,
+                         o->memory ? "--memory" : "--kv-cache-tokens", (long long)room);
+    g->max_length = room;
+    return true;
+}
+
 static bool chat(Runtime *runtime, const GenerateOptions *o, const Arguments *arguments, Error *error) {
     ChatOptions options = {.generation = o->generation,
                            .seed = o->seed,
@@ -246,7 +262,7 @@ static bool chat(Runtime *runtime, const GenerateOptions *o, const Arguments *ar
     GenerationOptions *g = &options.generation;
     g->max_sequences = 1;
     g->prefill_chunk = 256; // Ctrl-C is looked for between chunks
-    if (!command_text(arguments, "--context") && g->max_length > CHAT_CONTEXT) g->max_length = CHAT_CONTEXT;
+    if (!fit_context(g, o, arguments, error)) return false;
     if (!command_text(arguments, "--temperature")) g->temperature = CHAT_TEMPERATURE;
     if (!command_text(arguments, "--max-new-tokens") || g->max_new_tokens > g->max_length)
         g->max_new_tokens = g->max_length;

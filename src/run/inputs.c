@@ -53,6 +53,7 @@ static bool take_line(Inputs *inputs, const json_t *line, Error *error) {
     if (ids && options->system) return error_set(error, "\"ids\" leave no place for a system message (--system)");
     if (ids) return json_is_array(ids) ? take_ids(inputs, ids, error) : wrong_type("ids", "list of ids", error);
     if (!json_is_array(messages)) return wrong_type("messages", "list of messages", error);
+    if (options->raw) return error_set(error, "\"messages\" need the chat template, which --raw leaves out");
     bool answered = options->answered || json_is_true(json_object_get(line, "add_generation_prompt"));
     return take_messages(inputs, messages, answered, error);
 }

@@ -75,22 +75,25 @@ static bool read_ids(TokenList *ids, const Tokenizer *tokenizer, const char *tex
     for (const char *at = text + strspn(text, between); *at; at += strspn(at, between)) {
         char *end;
         long id = strtol(at, &end, 10);
-        if (end == at || (*end && !strchr(between, *end))) return error_set(error, "--decode: '%.20s' is no id", at);
+        int length = (int)strcspn(at, between);
+        if (end != at + length) return error_set(error, "--decode: '%.*s' is no id", length < 20 ? length : 20, at);
         if (id < 0 || id >= tokenizer_size(tokenizer))
-            return error_set(error, "--decode: there is no id %ld; the tokenizer has 0 to %d", id,
-                             tokenizer_size(tokenizer) - 1);
+            return error_set(error, "--decode: there is no id %.*s; the tokenizer has 0 to %d",
+                             length < 40 ? length : 40, at, tokenizer_size(tokenizer) - 1);
         bpe_list_append(ids, (int32_t)id);
         at = end;
     }
     return true;
 }
 
-static bool decode(const LoadedModel *model, StrBuf *text, TokenList *ids, const Arguments *arguments, Error *error) {
+static bool decode(const LoadedModel *model, StrBuf *text, TokenList *ids, Arguments *arguments, Error *error) {
     StrBuf read = {0};
     const char *given = command_text(arguments, "--decode");
-    bool good = strcmp(given, "-") ? true : read_input(&read, "-", error);
+    bool piped = !strcmp(given, "-");
+    bool good = !piped || read_input(&read, "-", error);
     if (good && read.length != strlen(read.text ? read.text : "")) good = error_set(error, "--decode: a 0 byte");
-    good = good && read_ids(ids, model->tokenizer, read.text ? read.text : given, error);
+    good = good && (read_ids(ids, model->tokenizer, read.text ? read.text : given, error) ||
+                    (!piped && command_misuse(arguments)));
     if (good) tokenizer_decode(model->tokenizer, text, ids->ids, ids->count, command_switch(arguments, "--no-special"));
     strbuf_close(&read);
     return good;
@@ -158,10 +161,14 @@ static bool render(const LoadedModel *model, StrBuf *text, const Arguments *argu
 
 static bool check_options(Arguments *arguments, Error *error) {
     const char *given;
-    static const char *const rendering[] = {"--tools", "--documents", "--variable", "--no-generation-prompt", "--time"};
+    static const char *const rendering[] = {"--chat-template",        "--tools", "--documents", "--variable",
+                                            "--no-generation-prompt", "--time"};
     bool renders = command_switch(arguments, "--render"), decodes = command_text(arguments, "--decode") != NULL;
     if (renders && decodes)
         return command_misuse(arguments) || error_set(error, "--decode and --render do not go together");
+    if (renders && command_switch(arguments, "--no-special"))
+        return command_misuse(arguments) ||
+               error_set(error, "--no-special: a template writes its special tokens itself (--render)");
     if (decodes && arguments->operand_count > 1)
         return command_misuse(arguments) || error_set(error, "--decode takes ids and no TEXT");
     for (size_t i = 0; !renders && i < sizeof rendering / sizeof *rendering; i++)
@@ -173,7 +180,7 @@ static bool check_options(Arguments *arguments, Error *error) {
     return true;
 }
 
-static bool encode(const LoadedModel *model, StrBuf *text, TokenList *ids, const Arguments *arguments, Error *error) {
+static bool encode(const LoadedModel *model, StrBuf *text, TokenList *ids, Arguments *arguments, Error *error) {
     bool renders = command_switch(arguments, "--render"),
          special = !renders && !command_switch(arguments, "--no-special");
     strbuf_clear(text);
