@@ -11,9 +11,9 @@
 #include <stdint.h>
 
 enum {
-    JINJA_DEPTH = 1000,         // nesting of expressions, statements and macro calls, of values, of JSON
-    JINJA_STEPS = 20 * 1000000, // nodes evaluated, plus work of filters counted in the same coin
-    JINJA_BYTES = 256 << 20,    // memory handed out to one rendering
+    JINJA_DEPTH = 1000,        // nesting of expressions, statements and macro calls, of values, of JSON
+    JINJA_STEPS = 5 * 1000000, // nodes evaluated, plus work of filters counted in the same coin
+    JINJA_BYTES = 256 << 20,   // memory handed out to one rendering
 };
 
 // What went wrong. kind is Python's class name ("UndefinedError", "TypeError", "TemplateSyntaxError", …), or
