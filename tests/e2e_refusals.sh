@@ -54,6 +54,18 @@ refused 1 "not UTF-8" generate "$model" "$(printf 'a\377')"
 refused 1 "no-such-file" score "$model" "$work/no-such-file"
 refused 1 "^whet score: /dev/zero: more than 1073741824 bytes" score "$model" /dev/zero
 
+# --- what is there and is not
+damaged="$work/damaged"
+for file in chat_template.jinja generation_config.json tokenizer_config.json; do
+    rm -rf "$damaged"; cp -r "$model" "$damaged"; rm -f "$damaged/$file"; ln -s "$work/no-blob" "$damaged/$file"
+    refused 1 "damaged/$file: .*No such file" generate "$damaged" hi
+done
+rm -rf "$damaged"; cp -r "$model" "$damaged"
+echo '{"model_max_length": 1000000000000000019884624838656}' >"$damaged/tokenizer_config.json" # as Transformers writes it
+"$whet" generate "$damaged" hi --max-new-tokens 1 >"$work/out" 2>"$work/err"; check "an integer of more than 64 bits: $(cat "$work/err")" $?
+sed 's/\("rope_theta": *\)[0-9.]*/\11e-300/' "$model/config.json" >"$damaged/config.json"
+refused 1 "rope_theta is 1e-300, expected 1e-6 to" score "$damaged" "$model/config.json"
+
 # --- prompts and texts
 lines() { # lines FORMAT: writes the file
     # shellcheck disable=SC2059 # the format is the content
@@ -90,7 +102,7 @@ refused 1 "loop.jinja:1: LimitError" generate "$model" hi --chat-template "$work
 refused 1 "raise.jinja:1: .*no way" generate "$model" hi --chat-template "$work/raise.jinja"
 
 # --- what the machine does not have
-refused 1 "^whet: cannot get .*GiB for kv_cache.*the machine has" train "$work/recipe.yaml" policy.model_name="$model" \
+refused 1 "whet.kv_cache_tokens: 2147483647 tokens take .* GiB of keys and values; the machine has" train "$work/recipe.yaml" policy.model_name="$model" \
     logger.log_dir="$work/big" checkpointing.checkpoint_dir="$work/big" whet.kv_cache_tokens=2147483647 \
     policy.precision=float32 --quiet
 # shellcheck disable=SC3045 # dash and bash have it

@@ -141,6 +141,8 @@ static void test_windows_by_layer(void **state) {
     (void)state;
     expect_windows("{" MISTRAL ",'sliding_window':9}", "ww");
     expect_windows("{" MISTRAL ",'sliding_window':null}", "..");
+    Architecture far = expect("{" MISTRAL ",'sliding_window':9223372036854775807}");
+    assert_int_equal(far.layers.window, far.max_positions); // added to positions: no further than there are keys
     expect_windows("{" QWEN2 ",'use_sliding_window':true,'sliding_window':9,'max_window_layers':1}", ".w");
     expect_windows("{" QWEN3 ",'use_sliding_window':true,'sliding_window':9,'max_window_layers':0}", "ww");
     expect_windows("{" QWEN3 ",'use_sliding_window':true,'sliding_window':9,'max_window_layers':0,"
@@ -199,6 +201,8 @@ static void test_refusals_name_key_and_value(void **state) {
         {"{" LLAMA ",'rope_scaling':{'type':'yarn','factor':2,'truncate':1}}", "truncate is 1", "true or false"},
         {"{" LLAMA ",'use_sliding_window':true,'sliding_window':8}", "use_sliding_window", "no sliding window"},
         {"{" LLAMA ",'layer_types':['full_attention','sliding_attention']}", "layer_types", "layer 1"},
+        {"{" LLAMA ",'rope_theta':1e-7}", "rope_theta is 1e-07", "1e-6"},
+        {"{" LLAMA ",'rope_scaling':{'rope_type':'linear','factor':1e-300}}", "factor is 1e-300", "1e-6"},
         {"{" MISTRAL ",'sliding_window':0}", "sliding_window is 0", "over 0"},
         {"{" MISTRAL ",'sliding_window':8.5}", "sliding_window is 8.5", "integer"},
         {"{" MISTRAL ",'sliding_window':8,'layer_types':['sliding_attention','full_attention']}", "layer 1",
@@ -215,12 +219,12 @@ static void test_refusals_name_key_and_value(void **state) {
         {"{" LLAMA ",'head_dim':514}", "head_dim is 514", "1..512"},
         {"{" LLAMA ",'rope_parameters':{'full_attention':{'rope_type':'default'}}}", "rope_parameters", "layer type"},
         {"{" LLAMA ",'rope_scaling':{'type':'linear'}}", "linear", "factor"},
-        {"{" LLAMA ",'rope_scaling':{'type':'linear','factor':0}}", "factor is 0", "over 0"},
+        {"{" LLAMA ",'rope_scaling':{'type':'linear','factor':0}}", "factor is 0", "1e-6"},
         {"{" LLAMA ",'rope_scaling':{'rope_type':'llama3','factor':8.0}}", "llama3", "low_freq_factor"},
         {"{" LLAMA ",'rope_scaling':{'rope_type':'llama3','factor':8.0,'low_freq_factor':4,'high_freq_factor':1}}",
          "low_freq_factor 4", "low < high"},
         {"{" LLAMA ",'rope_scaling':[]}", "rope_scaling is []", "object"},
-        {"{" LLAMA ",'rope_theta':-1}", "rope_theta is -1", "over 0"},
+        {"{" LLAMA ",'rope_theta':-1}", "rope_theta is -1", "1e-6"},
         {"{" LLAMA ",'rms_norm_eps':0}", "rms_norm_eps is 0", "over 0"},
         {"{" LLAMA ",'rms_norm_eps':'x'}", "rms_norm_eps is \"x\"", "number"},
         {"{" LLAMA ",'head_dim':33}", "head_dim is 33", "even"},

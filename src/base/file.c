@@ -170,6 +170,11 @@ bool file_exists(const char *path) {
     return access(path, F_OK) == 0;
 }
 
+bool file_is_listed(const char *path) {
+    struct stat info;
+    return lstat(path, &info) == 0;
+}
+
 bool file_is_folder(const char *path) {
     struct stat info;
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);

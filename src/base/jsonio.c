@@ -2,8 +2,46 @@
 
 #include "base/file.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <string.h>
+
+// The text with a point behind integers of more than 64 bits, which jansson refuses. The caller frees what it is in.
+static void widen_integers(StrBuf *wide, const char *text, size_t size) {
+    static const char most[] = "9223372036854775807";
+    enum { MOST_DIGITS = sizeof most - 1 };
+    bool quoted = false;
+    strbuf_clear(wide);
+    for (size_t at = 0, next; at < size; at = next) {
+        next = at + 1;
+        if (text[at] == '"') {
+            quoted = !quoted;
+        } else if (quoted && text[at] == '\\' && next < size) {
+            next++;
+        } else if (!quoted && isdigit((unsigned char)text[at])) {
+            while (next < size && isdigit((unsigned char)text[next])) next++;
+            size_t digits = next - at;
+            bool real = false;
+            while (next < size && (isalnum((unsigned char)text[next]) || strchr(".+-", text[next])))
+                next++, real = true;
+            strbuf_append(wide, text + at, next - at);
+            bool fits = digits < MOST_DIGITS || (digits == MOST_DIGITS && memcmp(text + at, most, digits) <= 0);
+            if (!real && !fits) strbuf_puts(wide, ".0");
+            continue;
+        }
+        strbuf_append(wide, text + at, next - at);
+    }
+}
+
+static json_t *load(const char *text, size_t size, json_error_t *where) {
+    json_t *value = json_loadb(text, size, JSON_REJECT_DUPLICATES, where);
+    if (value || json_error_code(where) != json_error_numeric_overflow) return value;
+    StrBuf wide = {0};
+    widen_integers(&wide, text, size);
+    value = json_loadb(wide.text, wide.length, JSON_REJECT_DUPLICATES, where);
+    strbuf_close(&wide);
+    return value;
+}
 
 bool jsonio_read(json_t **value, const char *path, Error *error) {
     FileMap map;
@@ -16,7 +54,7 @@ bool jsonio_read(json_t **value, const char *path, Error *error) {
         return false;
     }
     json_error_t where;
-    *value = json_loadb((const char *)map.data, map.size, JSON_REJECT_DUPLICATES, &where);
+    *value = load((const char *)map.data, map.size, &where);
     file_unmap(&map);
     return *value || error_set(error, "%s:%d: not valid JSON: %s", path, where.line, where.text);
 }

@@ -61,13 +61,18 @@ static uint64_t machine_memory(void) {
     return sysinfo(&machine) ? UINT64_MAX : ((uint64_t)machine.totalram + machine.totalswap) * machine.mem_unit;
 }
 
+uint64_t device_machine_bytes(Device *device) {
+    if (device->kind == DEVICE_PLAN) return UINT64_MAX;
+    if (!device->machine_bytes) device->machine_bytes = machine_memory();
+    return device->machine_bytes;
+}
+
 // NULL when the system gives none, or the tensor and what is alive are more than the machine has.
 static void *host_memory(Device *device, MemoryTag tag, size_t bytes, bool *zeroed) {
     uint64_t live = device->ledger.live_total;
     if (live > device->highest_live) device->highest_live = live;
-    if (!device->machine_bytes) device->machine_bytes = machine_memory();
     *zeroed = false;
-    if (live > device->machine_bytes) return NULL;
+    if (live > device_machine_bytes(device)) return NULL;
     if (!pooled(bytes)) return aligned_alloc(ALIGNMENT, bytes);
     return block_pool_take(&device->pool, block_bytes(tag, bytes), device->highest_live - live, zeroed);
 }

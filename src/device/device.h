@@ -43,6 +43,7 @@ Tensor device_tensor_raw(Device *device, MemoryTag tag, DType dtype, int rank, c
     device_tensor_raw((device), (tag), (dtype), (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),             \
                       (const int64_t[]){__VA_ARGS__})
 void device_release(Device *device, Tensor *tensor); // leaves *tensor zero; accepts a zero tensor
+uint64_t device_machine_bytes(Device *device);       // memory and swap of this machine; plan: UINT64_MAX, no machine's
 void device_close(Device *device);                   // every tensor must have been released
 
 int64_t tensor_count(const Tensor *tensor); // elements

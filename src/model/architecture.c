@@ -173,8 +173,10 @@ bool architecture_from_json(Architecture *architecture, const json_t *config, co
         !read_special_ids(a, from, error) || !refuse_unsupported(a, from, error))
         return false;
     a->rms_norm_eps = (float)eps;
-    return check_sizes(a, source, error) && layer_kinds_read(&a->layers, family->layers, from, a->layer_count, error) &&
-           architecture_check(a, source, error);
+    if (!check_sizes(a, source, error) || !layer_kinds_read(&a->layers, family->layers, from, a->layer_count, error))
+        return false;
+    if (a->layers.window > a->max_positions) a->layers.window = a->max_positions; // no key lies further back
+    return architecture_check(a, source, error);
 }
 
 bool architecture_check(const Architecture *architecture, const char *source, Error *error) {

@@ -52,7 +52,7 @@ static bool read_configs(HubFolder *folder, const char *overrides, Error *error)
     bool good = hub_folder_architecture(&folder->architecture, config, overrides, path, error);
     json_decref(config);
     path = join(folder, "generation_config.json");
-    if (!good || !file_exists(path)) return good;
+    if (!good || !file_is_listed(path)) return good;
     if (!jsonio_read_object(&config, path, error)) return false;
     good = architecture_read_eos(&folder->architecture, config, path, error) &&
            architecture_check(&folder->architecture, path, error);
@@ -85,7 +85,7 @@ static bool read_tokenizer_eos(HubFolder *folder, const json_t *config, const ch
 
 static bool read_text_side(HubFolder *folder, Error *error) {
     const char *path = join(folder, "tokenizer_config.json");
-    if (file_exists(path)) {
+    if (file_is_listed(path)) {
         json_t *config;
         if (!jsonio_read_object(&config, path, error)) return false;
         bool good = read_tokenizer_eos(folder, config, path, error);
@@ -153,13 +153,13 @@ static bool open_shards(HubFolder *folder, const char *index, const json_t *weig
 
 static bool open_weights(HubFolder *folder, Error *error) {
     const char *single = join(folder, SINGLE), *index = join(folder, INDEX);
-    if (file_exists(single)) {
+    if (file_is_listed(single)) {
         folder->shards = arena_array(&folder->arena, Safetensors, 1);
         if (!safetensors_open(folder->shards, single, error)) return false;
         folder->shard_count = 1;
         return true;
     }
-    if (!file_exists(index))
+    if (!file_is_listed(index))
         return error_set(error, "%s: neither %s nor %s is there%s", folder->path, SINGLE, INDEX,
                          file_exists(join(folder, "pytorch_model.bin")) ||
                                  file_exists(join(folder, "pytorch_model.bin.index.json"))

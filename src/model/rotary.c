@@ -128,11 +128,12 @@ static bool check_yarn(const RopeOptions *rope, const char *source, Error *error
 }
 
 bool rotary_check(const RopeOptions *rope, const char *source, Error *error) {
-    if (!(rope->theta > 0 && rope->theta <= 1e12))
-        return error_set(error, "%s: rope_theta is %g, expected a number over 0 and at most 1e12", source, rope->theta);
+    // In fp32, times as many positions as there may be, all angles are finite.
+    if (!(rope->theta >= 1e-6 && rope->theta <= 1e12))
+        return error_set(error, "%s: rope_theta is %g, expected 1e-6 to 1e12", source, rope->theta);
     if (rope->scaling == ROPE_PLAIN) return true;
-    if (!(rope->factor > 0 && rope->factor <= 1e6))
-        return error_set(error, "%s: rope scaling factor is %g, expected over 0 and at most 1e6", source, rope->factor);
+    if (!(rope->factor >= 1e-6 && rope->factor <= 1e6))
+        return error_set(error, "%s: rope scaling factor is %g, expected 1e-6 to 1e6", source, rope->factor);
     if (rope->scaling == ROPE_LINEAR) return true;
     if (!(rope->original_max_positions >= 1 && rope->original_max_positions <= 1e12))
         return error_set(error, "%s: rope scaling: original_max_position_embeddings is %g, expected at least 1", source,

@@ -44,6 +44,23 @@ struct Engine {
 
 // ---- opening and closing
 
+// Keys and values that no machine of this size holds are refused before the lists of their pages are made.
+static bool check_memory(Resident *resident, int64_t pages, const GenerationOptions *options, Error *error) {
+    const Architecture *a = resident->share;
+    double token =
+        2.0 * (double)(a->layer_count * a->kv_heads * a->head_dim) * (double)dtype_size(resident->policy.compute);
+    double bytes = token * KV_PAGE_TOKENS * (double)pages, most = (double)device_machine_bytes(&resident->ops->device);
+    if (bytes <= most) return true;
+    if (options->kv_cache_tokens)
+        return error_set(error,
+                         "whet.kv_cache_tokens: %lld tokens take %.2f GiB of keys and values; the machine has %.2f GiB",
+                         (long long)options->kv_cache_tokens, bytes / 0x1p30, most / 0x1p30);
+    return error_set(
+        error,
+        "whet.max_sequences: %lld sequences of %lld tokens take %.2f GiB of keys and values; the machine has %.2f GiB",
+        (long long)options->max_sequences, (long long)options->max_length, bytes / 0x1p30, most / 0x1p30);
+}
+
 // By default what max_sequences of max_length fill.
 static bool count_pages(int64_t *pages, const GenerationOptions *options, Error *error) {
     *pages = options->kv_cache_tokens / KV_PAGE_TOKENS;
@@ -89,7 +106,9 @@ bool engine_open(Engine **engine, Resident *resident, const GenerationOptions *o
                  Error *error) {
     *engine = NULL;
     int64_t pages;
-    if (!generation_options_check(options, error) || !count_pages(&pages, options, error)) return false;
+    if (!generation_options_check(options, error) || !count_pages(&pages, options, error) ||
+        !check_memory(resident, pages, options, error))
+        return false;
     if (options->max_length > resident->cos_sin_PE.size[0])
         return error_set(error,
                          "policy.generation.vllm_cfg.max_model_len: %lld is more than the %lld positions of the model",

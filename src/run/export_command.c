@@ -51,7 +51,7 @@ static bool write_text_side(const LoadedModel *model, const char *folder, Arena 
     bool from_folder = file_is_folder(model->tokenizer_path);
     for (size_t i = 0; i < sizeof tokenizer_files / sizeof *tokenizer_files && from_folder; i++) {
         const char *from = arena_format(arena, "%s/%s", model->tokenizer_path, tokenizer_files[i]);
-        if (file_exists(from) && !copy_file(from, arena_format(arena, "%s/%s", folder, tokenizer_files[i]), error))
+        if (file_is_listed(from) && !copy_file(from, arena_format(arena, "%s/%s", folder, tokenizer_files[i]), error))
             return false;
     }
     if (!from_folder && !write_tables(model->tokenizer_path, folder, arena, error)) return false;

@@ -269,16 +269,34 @@ static bool chat(Runtime *runtime, const GenerateOptions *o, const Arguments *ar
     return runtime_load(runtime, g->prefill_chunk, g->max_length, error) && chat_session_run(runtime, &options, error);
 }
 
+// The engine speaks of a recipe's keys; here they are options, and what is wrong with them is the command line.
+static bool name_options(Arguments *arguments, bool memory, Error *error) {
+    const struct {
+        const char *key, *option;
+    } names[] = {{"policy.generation.stop_strings", "--stop"},
+                 {"policy.generation.stop_token_ids", "--stop-id"},
+                 {"policy.generation.vllm_cfg.max_model_len", "--context"},
+                 {"whet.kv_cache_tokens", memory ? "--memory" : "--kv-cache-tokens"},
+                 {"whet.max_sequences", "--batch"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t length = strlen(names[i].key);
+        if (strncmp(error->text, names[i].key, length)) continue;
+        Error said = *error;
+        return command_misuse(arguments) || error_set(error, "%s%s", names[i].option, said.text + length);
+    }
+    return false;
+}
+
 static bool run_generate(Arguments *arguments, Error *error) {
     Runtime runtime = {0};
-    GenerateOptions options;
+    GenerateOptions options = {0};
     bool good = read_options(&options, arguments, error) &&
                 runtime_open(&runtime, arguments, arguments->operands[0], error) &&
                 fit_model(&options, &runtime, error) &&
                 (options.chat ? chat(&runtime, &options, arguments, error)
                               : answer_prompts(&runtime, &options, arguments, error));
     runtime_close(&runtime);
-    return good;
+    return good || name_options(arguments, options.memory, error);
 }
 
 const Command generate_command = {

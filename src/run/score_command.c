@@ -58,6 +58,15 @@ static bool score_all(Runtime *runtime, const Inputs *lines, double temperature,
     return good;
 }
 
+// Where they are no numbers the lines have said so; a caller learns it from the status too.
+static bool check_totals(const ScoreTotals *totals, DType compute, Error *error) {
+    return isfinite(totals->sum) ||
+           error_set(error,
+                     "log-probabilities are NaN or infinite; the weights are damaged, or --precision %s does not hold "
+                     "the model's numbers",
+                     dtype_name(compute));
+}
+
 static void say_totals(const Inputs *lines, const ScoreTotals *totals) {
     if (!totals->tokens) return;
     double nll = -totals->sum / (double)totals->tokens;
@@ -82,6 +91,7 @@ static bool run_score(Arguments *arguments, Error *error) {
         good = inputs_read(&lines, path, &arena, error) &&
                runtime_load(&runtime, rows, lines.longest > 0 ? lines.longest : 1, error) &&
                score_all(&runtime, &lines, temperature, &totals, &arena, error);
+        good = good && check_totals(&totals, runtime.policy.compute, error);
         if (good) say_totals(&lines, &totals);
     }
     inputs_close(&lines);

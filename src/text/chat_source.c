@@ -68,7 +68,7 @@ static bool add_value(ChatSource *source, const json_t *value, const char *path,
 
 static bool add_json(ChatSource *source, const char *path, Arena *arena, Error *error) {
     json_t *config;
-    if (!file_exists(path)) return true;
+    if (!file_is_listed(path)) return true;
     if (!jsonio_read_object(&config, path, error)) return false;
     const char *place = arena_format(arena, "%s (chat template)", path); // lines are those of the template
     bool good = add_value(source, json_object_get(config, "chat_template"), place, arena, error);
@@ -78,7 +78,7 @@ static bool add_json(ChatSource *source, const char *path, Arena *arena, Error *
 
 bool chat_source_read(ChatSource *source, const char *folder, Arena *arena, Error *error) {
     const char *path = arena_format(arena, "%s/chat_template.jinja", folder);
-    if (file_exists(path) && !add_file(source, "default", path, arena, error)) return false;
+    if (file_is_listed(path) && !add_file(source, "default", path, arena, error)) return false;
     if (!add_further(source, folder, arena, error)) return false;
     static const char *const names[] = {"tokenizer_config.json", "chat_template.json"};
     for (int i = 0; i < 2 && !source->count; i++)

@@ -229,7 +229,7 @@ bool tokenizer_open_file(Tokenizer **tokenizer, const char *path, Error *error) 
     const char *config_path = arena_format(&arena, "%.*stokenizer_config.json", folder, path);
     json_t *root = NULL, *config = NULL;
     bool good = jsonio_read_object(&root, path, error) &&
-                (!file_exists(config_path) || jsonio_read_object(&config, config_path, error));
+                (!file_is_listed(config_path) || jsonio_read_object(&config, config_path, error));
     if (good && !build(tokenizer, root, config, error)) good = error_prefix(error, "%s: ", path);
     if (good) say_ignored(root, path);
     json_decref(root);
