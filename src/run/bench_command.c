@@ -49,7 +49,7 @@ static bool read_asked(Asked *asked, Arguments *arguments, Error *error) {
 static void print_machine(BenchMachine *machine, const BenchOptions *options) {
     double flops = 0, bytes = 0;
     for (int i = 0; i < 20; i++) {
-        double now_flops = bench_machine_flops(machine, 0), now_bytes = bench_machine_bytes(machine);
+        double now_flops = bench_machine_flops(machine, 0), now_bytes = bench_machine_bytes(machine, 0);
         if (now_flops > flops) flops = now_flops;
         if (now_bytes > bytes) bytes = now_bytes;
     }

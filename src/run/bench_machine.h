@@ -14,8 +14,9 @@ typedef struct BenchMachine {
 void bench_machine_open(BenchMachine *machine, Ops *ops);
 void bench_machine_close(BenchMachine *machine);
 
-double bench_machine_flops(BenchMachine *machine, double seconds); // per second, now, over at least so many seconds
-double bench_machine_bytes(BenchMachine *machine);                 // per second, now
+// Per second, now, over at least so many seconds.
+double bench_machine_flops(BenchMachine *machine, double seconds);
+double bench_machine_bytes(BenchMachine *machine, double seconds);
 
 // How a repeated call fared. Zero flops or bytes: not asked.
 typedef struct BenchResult {

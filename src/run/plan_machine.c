@@ -32,7 +32,7 @@ bool plan_machine_measure(PlanMachine *machine, Error *error) {
     bench_machine_open(&bench, &ops);
     *machine = (PlanMachine){.name = "this machine, measured"};
     for (int i = 0; i < MEASUREMENTS; i++) {
-        double flops = bench_machine_flops(&bench, 0), bytes = bench_machine_bytes(&bench);
+        double flops = bench_machine_flops(&bench, 0), bytes = bench_machine_bytes(&bench, 0);
         if (flops > machine->flops[0]) machine->flops[0] = machine->flops[1] = flops; // arithmetic is float32 always
         if (bytes > machine->bytes) machine->bytes = bytes;
     }
