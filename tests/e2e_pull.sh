@@ -142,6 +142,9 @@ cp "$tiny/model.safetensors" "$blob.incomplete"
 : >"$log"
 pull org/tiny; good "a part that is all"; [ "$(asked '^cdn')" = 0 ]; check "and is not fetched" $?
 fresh; mkdir -p "$folder/blobs"
+mkfifo "$blob.incomplete"
+refused "cannot write" org/tiny
+fresh; mkdir -p "$folder/blobs"
 ln -s "$work/elsewhere" "$blob.incomplete"
 refused "cannot write" org/tiny
 [ ! -e "$work/elsewhere" ]; check "nothing is written through a link" $?

@@ -290,7 +290,7 @@ static void test_options_not_computed_are_refused(void **state) {
         {"llama.attention.sliding_window_pattern", NULL, 2, "not supported"},
         {"llama.rope.dimension_count", NULL, 2, "integer"},
         {"llama.rope.scaling.type", "spiral", 0, "linear, yarn"},
-        {"llama.rope.freq_base", NULL, -5, "rope_theta is -5"},
+        {"llama.rope.freq_base", NULL, -5, "expected 1e-6 to 1e12 (here llama.rope.freq_base)"},
         {"llama.rope.freq_base", "x", 0, "a number"},
         {"llama.rope.scaling.factor", NULL, 0, "factor is 0"},
         {"llama.logit_scale", NULL, 2, "not supported"},

@@ -273,6 +273,11 @@ static void test_files_that_lie(void **state) {
         write_file(cases[i].header, cases[i].length, cases[i].data);
         open_bad(cases[i].header, cases[i].first, cases[i].second);
     }
+    StrBuf many = {0};
+    for (int i = 0; i < 300000; i++) strbuf_putc(&many, '{');
+    write_file(many.text, -1, 0);
+    open_bad("more objects than a model has tensors", "300000 objects", "at most 262144");
+    strbuf_close(&many);
     write_raw("1234567", 7);
     open_bad("seven bytes", "7 bytes", "too short");
     write_raw("", 0);

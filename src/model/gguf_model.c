@@ -278,6 +278,27 @@ static bool read_sizes(Architecture *architecture, Reader *reader, Error *error)
     return true;
 }
 
+// What an architecture is refused for has its name of config.json; said with the name that this file has for it. Returns false.
+static bool add_key(Reader *reader, Error *error) {
+    static const struct {
+        const char *config, *key;
+    } names[] = {{"hidden_size", "embedding_length"},
+                 {"intermediate_size", "feed_forward_length"},
+                 {"num_hidden_layers", "block_count"},
+                 {"num_attention_heads", "attention.head_count"},
+                 {"num_key_value_heads", "attention.head_count_kv"},
+                 {"head_dim", "attention.key_length"},
+                 {"max_position_embeddings", "context_length"},
+                 {"rms_norm_eps", "attention.layer_norm_rms_epsilon"},
+                 {"rope_theta", "rope.freq_base"},
+                 {"rope scaling factor", "rope.scaling.factor"}};
+    Error said = *error;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strstr(said.text, names[i].config))
+            return error_set(error, "%s (here %s)", said.text, full_key(reader, names[i].key));
+    return false;
+}
+
 bool gguf_model_architecture(Architecture *architecture, const Gguf *file, Error *error) {
     Arena arena = {0};
     Reader reader = {.file = file, .arena = &arena};
@@ -290,8 +311,9 @@ bool gguf_model_architecture(Architecture *architecture, const Gguf *file, Error
            read_ids(architecture, file, error);
     // Sizes are checked before the tables of rope are read by them.
     architecture->rope = (RopeOptions){.theta = 1, .factor = 1};
-    good = good && architecture_check(architecture, file->path, error) && read_rope(architecture, &reader, error) &&
-           read_layers(architecture, &reader, error) && architecture_check(architecture, file->path, error);
+    good = good && (architecture_check(architecture, file->path, error) || add_key(&reader, error)) &&
+           read_rope(architecture, &reader, error) && read_layers(architecture, &reader, error) &&
+           (architecture_check(architecture, file->path, error) || add_key(&reader, error));
     arena_close(&arena);
     return good;
 }

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 // The Rust reader's bound too: a longer header is a lie or an attack.
-enum { MAX_HEADER = 100000000, DATA_ALIGNMENT = 64, CHUNK = 16384 };
+enum { MAX_HEADER = 100000000, MAX_TENSORS = 1 << 18, DATA_ALIGNMENT = 64, CHUNK = 16384 };
 
 static const struct {
     const char *name;
@@ -162,8 +162,13 @@ static bool read_header(Safetensors *file, Error *error) {
                          "%s: header length %" PRIu64 ", but the file has %zu bytes (cut short, or not safetensors)",
                          file->path, length, file->map.size);
     json_error_t where;
-    json_t *header =
-        json_loadb((const char *)file->map.data + sizeof length, (size_t)length, JSON_REJECT_DUPLICATES, &where);
+    const char *text = (const char *)file->map.data + sizeof length;
+    int64_t objects = 0; // one for each tensor: counted before millions of them take minutes
+    for (const char *at = text; (at = memchr(at, '{', (size_t)(text + length - at))); at++) objects++;
+    if (objects > MAX_TENSORS)
+        return error_set(error, "%s: header holds %" PRId64 " objects; expected at most %d", file->path, objects,
+                         MAX_TENSORS);
+    json_t *header = json_loadb(text, (size_t)length, JSON_REJECT_DUPLICATES, &where);
     if (!header) return error_set(error, "%s: header is not valid JSON: %s", file->path, where.text);
     bool good = json_is_object(header) ? read_entries(file, header, sizeof length + (size_t)length, error)
                                        : error_set(error, "%s: header is no JSON object", file->path);

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -441,8 +442,14 @@ static bool has_room(const char *path, int file, int64_t wanted, Error *error) {
 bool http_file(Http *http, HttpReply *reply, const char *path, int64_t size, const char *label, const char *url,
                Error *error) {
     Body body = {.size = size, .label = label};
-    body.file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    struct stat info;
+    body.file =
+        open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666); // a pipe would wait for a reader
     if (body.file < 0) return error_set(error, "%s: cannot write: %s", path, strerror(errno));
+    if (fstat(body.file, &info) || !S_ISREG(info.st_mode)) {
+        close(body.file);
+        return error_set(error, "%s: cannot write: no regular file", path);
+    }
     body.at = lseek(body.file, 0, SEEK_END);
     if (size < 0 || body.at > size) body.at = 0;
     bool good = ftruncate(body.file, body.at) == 0 || error_set(error, "%s: cannot write: %s", path, strerror(errno));
