@@ -29,8 +29,8 @@ for option in --memory "--sequences 3" "--prompt 3" "--answer 3" "--micro-batch 
     # shellcheck disable=SC2086 # two words
     refuse 2 "^whet bench: ${option% *} is for a MODEL" $option
 done
-refuse 2 "only is 'nothing'; no kernel" --only nothing
-refuse 2 "only is 'attention'; no matrix product's name" --rows 3 --only attention
+refuse 2 "only is 'nothing'; no kernel measured" --only nothing
+refuse 2 "only is 'attention'; no matrix product measured" --rows 3 --only attention
 refuse 2 "rows is '0'; expected an integer from 1 to" --rows 0
 refuse 2 "only is for kernels, without a MODEL" "$work/model" --only qkv
 refuse 2 "rows is for kernels, without a MODEL" "$work/model" --rows 3

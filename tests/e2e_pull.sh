@@ -144,6 +144,9 @@ pull org/tiny; good "a part that is all"; [ "$(asked '^cdn')" = 0 ]; check "and 
 fresh; mkdir -p "$folder/blobs"
 mkfifo "$blob.incomplete"
 refused "cannot write" org/tiny
+sleep 5 <"$blob.incomplete" &
+sleep 0.3
+refused "no regular file" org/tiny
 fresh; mkdir -p "$folder/blobs"
 ln -s "$work/elsewhere" "$blob.incomplete"
 refused "cannot write" org/tiny

@@ -233,6 +233,9 @@ static void test_strbuf_nearest(void **state) {
     assert_null(strbuf_nearest("max", names, COUNT));
     const char *const beginnings[] = {"top_k", "max_new_tokens", "max_length"};
     assert_null(strbuf_nearest("max_", beginnings, 3));
+    const char *const twice[] = {"policy", "policy", "train", "transformers"};
+    assert_string_equal(strbuf_nearest("poli", twice, 4), "policy");
+    assert_string_equal(strbuf_nearest("tran", twice, 4), "train");
     assert_null(strbuf_nearest("temperature", names, COUNT));
     assert_null(strbuf_nearest("x", names, 0));
     char long_word[1000]; // past what is compared: no match, no overrun
@@ -493,7 +496,8 @@ static void test_jsonio_refuses_what_is_too_large(void **state) {
 static void test_jsonio_reads_integers_of_any_length(void **state) {
     static const char text[] =
         "{\"n\": 1000000000000000019884624838656, \"m\": [-9223372036854775809, 9223372036854775807, "
-        "9223372036854775808], \"q\": \"a\\\"99999999999999999999\", \"e\": 99999999999999999999e1}";
+        "9223372036854775808, -9223372036854775808], \"q\": \"a\\\"99999999999999999999\", \"e\": "
+        "99999999999999999999e1}";
     Arena arena = {0};
     Error error;
     json_t *value;
@@ -505,6 +509,7 @@ static void test_jsonio_reads_integers_of_any_length(void **state) {
     assert_true(json_real_value(json_array_get(list, 0)) == -0x1p63);
     assert_true(json_integer_value(json_array_get(list, 1)) == INT64_MAX); // exact, whatever stands beside it
     assert_true(json_real_value(json_array_get(list, 2)) == 0x1p63);
+    assert_true(json_integer_value(json_array_get(list, 3)) == INT64_MIN);
     assert_string_equal(json_string_value(json_object_get(value, "q")), "a\"99999999999999999999");
     assert_true(json_real_value(json_object_get(value, "e")) == 1e21);
     json_decref(value);

@@ -20,7 +20,7 @@ enum { GUARD = 64 };
 enum { GUARD = 0 };
 #endif
 
-// Blocks double up to LARGEST_BLOCK, so that an arena never holds much more than it was asked for.
+// Blocks double up to LARGEST_BLOCK, and what is large has its own: an arena never holds much more than it was asked for.
 enum { ALIGNMENT = 64, FIRST_BLOCK = 1 << 16, LARGEST_BLOCK = 1 << 24 };
 
 struct ArenaBlock {
@@ -47,6 +47,14 @@ void *arena_alloc(Arena *arena, size_t bytes) {
     CHECK(bytes <= SIZE_MAX / 2, "%zu bytes", bytes);
     size_t taken = (bytes + GUARD + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     ArenaBlock *block = arena->newest;
+    if (block && taken > LARGEST_BLOCK / 4 &&
+        block->capacity - block->used < taken) { // alone: others go on in the newest
+        ArenaBlock *alone = block_open(taken, block->older);
+        block->older = alone;
+        alone->used = taken;
+        ASAN_UNPOISON_MEMORY_REGION(payload(alone), bytes);
+        return memset(payload(alone), 0, bytes);
+    }
     if (!block || block->capacity - block->used < taken) {
         size_t grown = !block ? FIRST_BLOCK : block->capacity < LARGEST_BLOCK / 2 ? block->capacity * 2 : LARGEST_BLOCK;
         arena->newest = block = block_open(taken > grown ? taken : grown, block);

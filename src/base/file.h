@@ -34,7 +34,7 @@ typedef struct FileStamp {
 bool file_stamp(FileStamp *stamp, const char *path, Error *error);
 
 bool file_exists(const char *path);
-// Whether the folder lists it: also a link whose target is gone, which opening it will say.
+// Also true of a link whose target is gone, which opening it will say.
 bool file_is_listed(const char *path);
 bool file_is_folder(const char *path);
 bool file_same(const char *one, const char *other); // two names of one file or folder; false when one is missing

@@ -6,31 +6,32 @@
 #include <math.h>
 #include <string.h>
 
+static bool fits_integer(const char *digits, size_t count, bool negative) {
+    const char *most = negative ? "9223372036854775808" : "9223372036854775807";
+    return count < strlen(most) || (count == strlen(most) && memcmp(digits, most, count) <= 0);
+}
+
 // The text with a point behind integers of more than 64 bits, which jansson refuses. The caller frees what it is in.
 static void widen_integers(StrBuf *wide, const char *text, size_t size) {
-    static const char most[] = "9223372036854775807";
-    enum { MOST_DIGITS = sizeof most - 1 };
     bool quoted = false;
+    size_t copied = 0;
     strbuf_clear(wide);
     for (size_t at = 0, next; at < size; at = next) {
         next = at + 1;
-        if (text[at] == '"') {
-            quoted = !quoted;
-        } else if (quoted && text[at] == '\\' && next < size) {
+        if (text[at] == '"') quoted = !quoted;
+        if (quoted && text[at] == '\\') next++;
+        if (quoted || !isdigit((unsigned char)text[at])) continue;
+        while (next < size && isdigit((unsigned char)text[next])) next++;
+        size_t count = next - at;
+        while (next < size &&
+               (isalnum((unsigned char)text[next]) || text[next] == '.' || text[next] == '+' || text[next] == '-'))
             next++;
-        } else if (!quoted && isdigit((unsigned char)text[at])) {
-            while (next < size && isdigit((unsigned char)text[next])) next++;
-            size_t digits = next - at;
-            bool real = false;
-            while (next < size && (isalnum((unsigned char)text[next]) || strchr(".+-", text[next])))
-                next++, real = true;
-            strbuf_append(wide, text + at, next - at);
-            bool fits = digits < MOST_DIGITS || (digits == MOST_DIGITS && memcmp(text + at, most, digits) <= 0);
-            if (!real && !fits) strbuf_puts(wide, ".0");
-            continue;
-        }
-        strbuf_append(wide, text + at, next - at);
+        if (count < next - at || fits_integer(text + at, count, at && text[at - 1] == '-')) continue;
+        strbuf_append(wide, text + copied, next - copied);
+        strbuf_puts(wide, ".0");
+        copied = next;
     }
+    strbuf_append(wide, text + copied, size - copied);
 }
 
 static json_t *load(const char *text, size_t size, json_error_t *where) {

@@ -7,8 +7,8 @@
 
 enum { JSONIO_MAX_BYTES = 1 << 28 };
 
-// Reads a whole JSON file of at most that many bytes. The caller owns *value (json_decref). An integer of more than 64 bits, like
-// the 10^30 that Transformers writes for "no limit", becomes a real, as where a number may be written with or without a point.
+// Reads a whole JSON file of at most that many bytes. The caller owns *value (json_decref). An integer beyond ±2^63, like the
+// 10^30 that Transformers writes for "no limit", becomes a real.
 bool jsonio_read(json_t **value, const char *path, Error *error);
 
 // The same for a file that must hold an object: a list is refused.

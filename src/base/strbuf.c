@@ -79,21 +79,18 @@ static size_t distance(const char *a, const char *b) {
 enum { LEAST_BEGINNING = 4 }; // bytes: "--te", "temp"
 
 const char *strbuf_nearest(const char *word, const char *const *names, size_t count) {
-    const char *nearest = NULL;
-    size_t length = strlen(word), best = length / 3 + 2, longer = 0;
-    for (size_t i = 0; i < count && length >= LEAST_BEGINNING; i++)
-        if (!strncmp(word, names[i], length)) {
-            nearest = names[i];
-            longer++;
-        }
-    if (longer == 1) return nearest;
-    nearest = NULL;
+    const char *nearest = NULL, *longer = NULL;
+    size_t length = strlen(word), best = length / 3 + 2;
+    bool several = false;
     for (size_t i = 0; i < count; i++) {
         size_t d = distance(word, names[i]);
         if (d < best) {
             best = d;
             nearest = names[i];
         }
+        if (length < LEAST_BEGINNING || strncmp(word, names[i], length)) continue;
+        several |= longer && strcmp(longer, names[i]);
+        longer = names[i];
     }
-    return nearest;
+    return longer && !several && best > 1 ? longer : nearest; // a slip of one letter is likelier
 }

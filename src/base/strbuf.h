@@ -17,7 +17,7 @@ void strbuf_format(StrBuf *buffer, const char *format, ...) __attribute__((forma
 void strbuf_clear(StrBuf *buffer); // length 0, capacity stays, text readable as ""
 void strbuf_close(StrBuf *buffer);
 
-// The one entry of names[count] that begins with the word, which is four bytes or more, else the nearest by edit distance, or
-// NULL when none is near enough to be a typing error (distance over a third of the word's length plus one). For "unknown key
-// X, did you mean Y".
+// The entry of names[count] that is one letter away from the word, or the only one that begins with it (four bytes or more), or
+// the nearest by edit distance; NULL when none is near enough to be a typing error (distance over a third of the word's length
+// plus one). For "unknown key X, did you mean Y".
 const char *strbuf_nearest(const char *word, const char *const *names, size_t count);

@@ -291,11 +291,16 @@ static bool add_key(Reader *reader, Error *error) {
                  {"max_position_embeddings", "context_length"},
                  {"rms_norm_eps", "attention.layer_norm_rms_epsilon"},
                  {"rope_theta", "rope.freq_base"},
-                 {"rope scaling factor", "rope.scaling.factor"}};
+                 {"rope scaling factor", "rope.scaling.factor"},
+                 {"rope scaling: original_max_position_embeddings", "rope.scaling.original_context_length"}};
     Error said = *error;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strstr(said.text, names[i].config))
-            return error_set(error, "%s (here %s)", said.text, full_key(reader, names[i].key));
+    const char *subject = said.text + strlen(reader->file->path) + strlen(": ");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t length = strlen(names[i].config);
+        const char *key = full_key(reader, names[i].key);
+        if (!strncmp(subject, names[i].config, length) && subject[length] == ' ' && gguf_find(reader->file, key))
+            return error_set(error, "%s (here %s)", said.text, key);
+    }
     return false;
 }
 

@@ -128,7 +128,7 @@ static bool check_yarn(const RopeOptions *rope, const char *source, Error *error
 }
 
 bool rotary_check(const RopeOptions *rope, const char *source, Error *error) {
-    // In fp32, times as many positions as there may be, all angles are finite.
+    // Frequencies of up to 1e6 · 1e6 times a position of up to 2^31 stay far below what fp32 holds.
     if (!(rope->theta >= 1e-6 && rope->theta <= 1e12))
         return error_set(error, "%s: rope_theta is %g, expected 1e-6 to 1e12", source, rope->theta);
     if (rope->scaling == ROPE_PLAIN) return true;

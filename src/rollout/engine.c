@@ -44,7 +44,7 @@ struct Engine {
 
 // ---- opening and closing
 
-// Keys and values that no machine of this size holds are refused before the lists of their pages are made.
+// Keys and values that are more than this machine holds, be it with this rank alone, are refused before the lists of their pages are made.
 static bool check_memory(Resident *resident, int64_t pages, const GenerationOptions *options, Error *error) {
     const Architecture *a = resident->share;
     double token =
@@ -53,12 +53,13 @@ static bool check_memory(Resident *resident, int64_t pages, const GenerationOpti
     if (bytes <= most) return true;
     if (options->kv_cache_tokens)
         return error_set(error,
-                         "whet.kv_cache_tokens: %lld tokens take %.2f GiB of keys and values; the machine has %.2f GiB",
+                         "whet.kv_cache_tokens: %lld tokens take %.2f GiB of keys and values; the machine has %.2f GiB "
+                         "of memory and swap",
                          (long long)options->kv_cache_tokens, bytes / 0x1p30, most / 0x1p30);
-    return error_set(
-        error,
-        "whet.max_sequences: %lld sequences of %lld tokens take %.2f GiB of keys and values; the machine has %.2f GiB",
-        (long long)options->max_sequences, (long long)options->max_length, bytes / 0x1p30, most / 0x1p30);
+    return error_set(error,
+                     "whet.max_sequences: %lld sequences of %lld tokens take %.2f GiB of keys and values; the machine "
+                     "has %.2f GiB of memory and swap",
+                     (long long)options->max_sequences, (long long)options->max_length, bytes / 0x1p30, most / 0x1p30);
 }
 
 // By default what max_sequences of max_length fill.
@@ -106,13 +107,12 @@ bool engine_open(Engine **engine, Resident *resident, const GenerationOptions *o
                  Error *error) {
     *engine = NULL;
     int64_t pages;
-    if (!generation_options_check(options, error) || !count_pages(&pages, options, error) ||
-        !check_memory(resident, pages, options, error))
-        return false;
+    if (!generation_options_check(options, error) || !count_pages(&pages, options, error)) return false;
     if (options->max_length > resident->cos_sin_PE.size[0])
         return error_set(error,
                          "policy.generation.vllm_cfg.max_model_len: %lld is more than the %lld positions of the model",
                          (long long)options->max_length, (long long)resident->cos_sin_PE.size[0]);
+    if (!check_memory(resident, pages, options, error)) return false;
     Arena arena = {0};
     Engine *e = arena_array(&arena, Engine, 1);
     e->resident = resident;

@@ -78,8 +78,10 @@ static bool bench_shape(BenchMachine *machine, const Asked *asked, Arguments *ar
         if (asked->precision ? dtypes[i] == wanted : dtypes[i] != DTYPE_F16)
             measured += bench_kernels_run(machine, &architecture, dtypes[i], options);
     return measured || command_misuse(arguments) ||
-           error_set(error, "--only is '%s'; no %s's name begins with it (without --only all are shown)", options->only,
-                     options->rows ? "matrix product" : "kernel");
+           error_set(
+               error,
+               "--only is '%s'; no %s measured here has a name that begins with it (without --only all are shown)",
+               options->only, options->rows ? "matrix product" : "kernel");
 }
 
 static bool bench_model(BenchMachine *machine, Asked *asked, Arguments *arguments, Error *error) {
@@ -127,7 +129,8 @@ const Command bench_command = {
         "is the median; in parentheses "
         "the share of the quickest calls by the highest of these figures, which stand for a quiet machine. With "
         "MODEL the phases are measured: loading, walking a prompt, decoding one answer and many, an optimizer "
-        "step. WHET_ISA=scalar, avx2 or avx512 chooses the instruction set.",
+        "step; rollouts are the best of three runs, by the best of three measurements. WHET_ISA=scalar, avx2 or avx512 "
+        "chooses the instruction set.",
     .examples = "whet bench\n"
                 "whet bench --shape qwen2.5-1.5b --precision bfloat16 --only gate_up\n"
                 "whet bench --rows 1024 --only down\n"
@@ -140,7 +143,8 @@ const Command bench_command = {
                 {"kernels", NULL, NULL},
                 {"--shape", "smollm2-135m|qwen2.5-1.5b", "whose shapes (default smollm2-135m)"},
                 {"--rows", "N",
-                 "of matrix products, and only these (default: all kernels; products with 512 rows, on packed weights "
+                 "of matrix products, up to 8192, and only these (default: all kernels; products with 512 rows, on "
+                 "packed weights "
                  "also with 1, 8 and 64)"},
                 {"--only", "NAME", "kernels whose names begin with this"},
                 {"--seconds", "S", "of each measurement (default 0.2)"},

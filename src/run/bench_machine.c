@@ -10,7 +10,7 @@
 enum { PEAK_REPEATS = 100000, LEAST_ROUNDS = 3 };
 #define WORDS_BYTES ((int64_t)1 << 30)
 #define PART_BYTES ((int64_t)64 << 20)
-#define TASK_BYTES ((int64_t)1 << 20)
+#define TASK_BYTES ((int64_t)1 << 18)
 #define AHEAD_BYTES 4096 // asked for before they are read: a tenth more than by loads alone
 #define LEAST_ROUND 2e-3 // seconds: shorter calls are repeated until a round is so long
 
@@ -74,8 +74,8 @@ static void read_task(void *context, int64_t index, int worker) {
 double bench_machine_bytes(BenchMachine *machine, double seconds) {
     Ops *ops = machine->ops;
     if (!machine->words.data) {
-        machine->words = DEVICE_TENSOR_RAW(&ops->device, MEMORY_SCRATCH, DTYPE_F32, WORDS_BYTES / 4);
-        memset(machine->words.data, 1, (size_t)WORDS_BYTES);
+        machine->words = DEVICE_TENSOR_RAW(&ops->device, MEMORY_SCRATCH, DTYPE_F32, (WORDS_BYTES + AHEAD_BYTES) / 4);
+        memset(machine->words.data, 1, (size_t)(WORDS_BYTES + AHEAD_BYTES));
     }
     double begun = log_seconds(), bytes = 0, spent;
     do {

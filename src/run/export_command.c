@@ -93,7 +93,7 @@ static bool write_folder(const LoadedModel *model, const char *folder, int dtype
 static bool take_folder(const char *folder, Arena *arena, Error *error) {
     static const char *const taken[] = {"config.json", "model.safetensors", "model.safetensors.index.json"};
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
-        if (file_exists(arena_format(arena, "%s/%s", folder, taken[i])))
+        if (file_is_listed(arena_format(arena, "%s/%s", folder, taken[i])))
             return error_set(error, "%s: holds a %s already; expected a folder without a model", folder, taken[i]);
     return file_make_folders(folder, error);
 }

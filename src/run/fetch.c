@@ -69,8 +69,8 @@ static bool transfer(Http *http, HttpReply *reply, const FetchFile *file, const 
         if (!http_file(http, reply, part, file->size, file->label, file->url, error)) return false;
         if (fetch_check(part, file->digest, file->size, file->label, &damage)) {
             if (!file_rename(part, file->path, error)) return false;
-            say_done(file, reply->status == 200 ? 0 : before,
-                     started); // 200: the whole file, although the rest was asked for
+            // 200: all of the file, although the rest was asked for.
+            say_done(file, reply->status == 200 ? 0 : before, started);
             return true;
         }
         if (attempt == 2) {

@@ -269,20 +269,19 @@ static bool chat(Runtime *runtime, const GenerateOptions *o, const Arguments *ar
     return runtime_load(runtime, g->prefill_chunk, g->max_length, error) && chat_session_run(runtime, &options, error);
 }
 
-// The engine speaks of a recipe's keys; here they are options, and what is wrong with them is the command line.
-static bool name_options(Arguments *arguments, bool memory, Error *error) {
+// The engine speaks of a recipe's keys; here they are options.
+static bool name_options(const GenerateOptions *o, Error *error) {
     const struct {
         const char *key, *option;
     } names[] = {{"policy.generation.stop_strings", "--stop"},
-                 {"policy.generation.stop_token_ids", "--stop-id"},
-                 {"policy.generation.vllm_cfg.max_model_len", "--context"},
-                 {"whet.kv_cache_tokens", memory ? "--memory" : "--kv-cache-tokens"},
-                 {"whet.max_sequences", "--batch"}};
+                 {"whet.min_p", "--min-p"},
+                 {"whet.kv_cache_tokens", o->memory > 0 ? "--memory" : "--kv-cache-tokens"},
+                 {"whet.max_sequences", o->chat ? "--context" : "--batch"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         size_t length = strlen(names[i].key);
-        if (strncmp(error->text, names[i].key, length)) continue;
+        if (strncmp(error->text, names[i].key, length) || error->text[length] != ':') continue;
         Error said = *error;
-        return command_misuse(arguments) || error_set(error, "%s%s", names[i].option, said.text + length);
+        return error_set(error, "%s%s", names[i].option, said.text + length);
     }
     return false;
 }
@@ -296,7 +295,7 @@ static bool run_generate(Arguments *arguments, Error *error) {
                 (options.chat ? chat(&runtime, &options, arguments, error)
                               : answer_prompts(&runtime, &options, arguments, error));
     runtime_close(&runtime);
-    return good || name_options(arguments, options.memory, error);
+    return good || name_options(&options, error);
 }
 
 const Command generate_command = {
@@ -341,7 +340,8 @@ const Command generate_command = {
          {"--stop-id", "ID…", "this token, besides the model's own"},
          {"--ignore-eos", NULL, "not the model's own end-of-text tokens"},
          {"--context", "N",
-          "tokens of prompt and answer together (default: the model's positions; in a chat at most 8192)"},
+          "tokens of prompt and answer together (default: the model's positions; in a chat at most 8192, and what the "
+          "cache has room for)"},
          {"what is printed", NULL, NULL},
          {"--json", NULL,
           "one JSON object an answer: prompt, sample, text, finish_reason, stop_reason, prompt_ids, ids, logprobs"},
@@ -351,7 +351,7 @@ const Command generate_command = {
          {"--batch", "N", "answers that are decoded together, at most (default 64)"},
          {"--kv-cache-tokens", "N",
           "tokens whose keys and values are kept (default: enough for a whole batch; with less, answers wait or "
-          "are walked again)"},
+          "are walked again, and a chat's context is shorter)"},
          {"--memory", "SIZE", "the same in bytes, like 800M or 2G"}},
     .run = run_generate,
 };

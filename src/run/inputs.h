@@ -8,7 +8,7 @@ typedef struct InputOptions {
     bool plain;           // every line is a text; else JSONL
     bool as_chat;  // a text becomes a user message; else it is encoded as it stands, with a BOS where the tokenizer
                    // wants one
-    bool raw;      // the chat template was refused: so are lines of messages
+    bool raw;      // no chat template is wanted: lines of messages are refused
     bool answered; // chats end with the beginning of an answer, also where a line has no add_generation_prompt
     const char
         *system; // NULL, or the system message of chats that bring none; ids and texts that are no chats refuse it

@@ -9,6 +9,7 @@
 typedef struct ScoreTotals {
     int64_t tokens; // that have a log-probability
     double sum;
+    int64_t lost; // the first text whose log-probabilities are no numbers, from 1; 0: none
 } ScoreTotals;
 
 static void print_score(const Inputs *lines, int64_t b, const float *logprobs, ScoreTotals *totals) {
@@ -27,6 +28,7 @@ static void print_score(const Inputs *lines, int64_t b, const float *logprobs, S
     json_object_set_new(line, "ids", ids);
     json_object_set_new(line, "logprobs", values);
     output_json(line);
+    if (!isfinite(sum) && !totals->lost) totals->lost = b + 1;
     totals->tokens += length > 1 ? length - 1 : 0;
     totals->sum += sum;
 }
@@ -58,13 +60,13 @@ static bool score_all(Runtime *runtime, const Inputs *lines, double temperature,
     return good;
 }
 
-// Where they are no numbers the lines have said so; a caller learns it from the status too.
-static bool check_totals(const ScoreTotals *totals, DType compute, Error *error) {
-    return isfinite(totals->sum) ||
+// Its line has said so; a caller learns it from the status too.
+static bool check_totals(const ScoreTotals *totals, const char *path, DType compute, Error *error) {
+    return !totals->lost ||
            error_set(error,
-                     "log-probabilities are NaN or infinite; the weights are damaged, or --precision %s does not hold "
-                     "the model's numbers",
-                     dtype_name(compute));
+                     "%s: text %lld has log-probabilities that are NaN or infinite; the weights are damaged, or "
+                     "--precision %s does not hold the model's numbers",
+                     path, (long long)totals->lost, dtype_name(compute));
 }
 
 static void say_totals(const Inputs *lines, const ScoreTotals *totals) {
@@ -91,7 +93,7 @@ static bool run_score(Arguments *arguments, Error *error) {
         good = inputs_read(&lines, path, &arena, error) &&
                runtime_load(&runtime, rows, lines.longest > 0 ? lines.longest : 1, error) &&
                score_all(&runtime, &lines, temperature, &totals, &arena, error);
-        good = good && check_totals(&totals, runtime.policy.compute, error);
+        good = good && check_totals(&totals, path, runtime.policy.compute, error);
         if (good) say_totals(&lines, &totals);
     }
     inputs_close(&lines);

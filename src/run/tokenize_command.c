@@ -70,13 +70,15 @@ static void print_ids(const TokenList *ids) {
 // ---- --decode
 
 // Numbers with blanks, commas or brackets between, as this verb and JSON write them.
-static bool read_ids(TokenList *ids, const Tokenizer *tokenizer, const char *text, Error *error) {
+// What is no id is the caller's misuse, *misused; what the tokenizer does not have is not.
+static bool read_ids(TokenList *ids, bool *misused, const Tokenizer *tokenizer, const char *text, Error *error) {
     static const char between[] = " \t\r\n,[]";
     for (const char *at = text + strspn(text, between); *at; at += strspn(at, between)) {
         char *end;
         long id = strtol(at, &end, 10);
         int length = (int)strcspn(at, between);
-        if (end != at + length) return error_set(error, "--decode: '%.*s' is no id", length < 20 ? length : 20, at);
+        *misused = end != at + length;
+        if (*misused) return error_set(error, "--decode: '%.*s' is no id", length < 20 ? length : 20, at);
         if (id < 0 || id >= tokenizer_size(tokenizer))
             return error_set(error, "--decode: there is no id %.*s; the tokenizer has 0 to %d",
                              length < 40 ? length : 40, at, tokenizer_size(tokenizer) - 1);
@@ -89,11 +91,11 @@ static bool read_ids(TokenList *ids, const Tokenizer *tokenizer, const char *tex
 static bool decode(const LoadedModel *model, StrBuf *text, TokenList *ids, Arguments *arguments, Error *error) {
     StrBuf read = {0};
     const char *given = command_text(arguments, "--decode");
-    bool piped = !strcmp(given, "-");
+    bool piped = !strcmp(given, "-"), misused = false;
     bool good = !piped || read_input(&read, "-", error);
     if (good && read.length != strlen(read.text ? read.text : "")) good = error_set(error, "--decode: a 0 byte");
-    good = good && (read_ids(ids, model->tokenizer, read.text ? read.text : given, error) ||
-                    (!piped && command_misuse(arguments)));
+    good = good && read_ids(ids, &misused, model->tokenizer, read.text ? read.text : given, error);
+    if (misused && !piped) command_misuse(arguments);
     if (good) tokenizer_decode(model->tokenizer, text, ids->ids, ids->count, command_switch(arguments, "--no-special"));
     strbuf_close(&read);
     return good;
