@@ -146,7 +146,7 @@ refused 2 "stop-id is 'x'" generate "$model" hi --stop-id x
 refused 1 "stop-id is 272.*272 ids" generate "$model" hi --stop-id 272
 refused 2 "stop: an empty" generate "$model" hi --stop=
 refused 1 "^whet generate: --stop: " generate "$model" hi --stop "$(head -c 5000 /dev/zero | tr '\0' x)"
-[ "$(sed -n 's/^MemTotal: *\([0-9]*\) .*/\1/p' /proc/meminfo)" -gt 400000000 ] ||
+machine_has 400000000 ||
     refused 1 "^whet generate: --kv-cache-tokens: 2147483647 tokens take .* the machine has" generate "$model" hi --kv-cache-tokens 2147483647
 refused 2 "memory is '1X'" generate "$model" hi --memory 1X
 refused 2 "memory or --kv-cache-tokens" generate "$model" hi --memory 1M --kv-cache-tokens 50

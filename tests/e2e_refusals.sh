@@ -111,7 +111,7 @@ refused 1 "loop.jinja:1: LimitError" generate "$model" hi --chat-template "$work
 refused 1 "raise.jinja:1: .*no way" generate "$model" hi --chat-template "$work/raise.jinja"
 
 # --- what the machine does not have
-[ "$(sed -n 's/^MemTotal: *\([0-9]*\) .*/\1/p' /proc/meminfo)" -gt 400000000 ] || refused 1 "whet.kv_cache_tokens: 2147483647 tokens take .* GiB of keys and values; the machine has" train "$work/recipe.yaml" policy.model_name="$model" \
+machine_has 400000000 || refused 1 "whet.kv_cache_tokens: 2147483647 tokens take .* GiB of keys and values; the machine has" train "$work/recipe.yaml" policy.model_name="$model" \
     logger.log_dir="$work/big" checkpointing.checkpoint_dir="$work/big" whet.kv_cache_tokens=2147483647 \
     policy.precision=float32 --quiet
 # shellcheck disable=SC3045 # dash and bash have it

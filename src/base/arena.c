@@ -47,15 +47,10 @@ void *arena_alloc(Arena *arena, size_t bytes) {
     CHECK(bytes <= SIZE_MAX / 2, "%zu bytes", bytes);
     size_t taken = (bytes + GUARD + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     ArenaBlock *block = arena->newest;
-    if (block && taken > LARGEST_BLOCK / 4 &&
-        block->capacity - block->used < taken) { // alone: others go on in the newest
-        ArenaBlock *alone = block_open(taken, block->older);
-        block->older = alone;
-        alone->used = taken;
-        ASAN_UNPOISON_MEMORY_REGION(payload(alone), bytes);
-        return memset(payload(alone), 0, bytes);
-    }
-    if (!block || block->capacity - block->used < taken) {
+    bool full = !block || block->capacity - block->used < taken;
+    if (full && block && taken > LARGEST_BLOCK / 4) { // alone: others go on in the newest
+        block = block->older = block_open(taken, block->older);
+    } else if (full) {
         size_t grown = !block ? FIRST_BLOCK : block->capacity < LARGEST_BLOCK / 2 ? block->capacity * 2 : LARGEST_BLOCK;
         arena->newest = block = block_open(taken > grown ? taken : grown, block);
     }

@@ -5,6 +5,10 @@
 #include "ops/norm.h"
 #include "ops/rows.h"
 
+size_t kv_cache_token_bytes(const Architecture *share, DType dtype) {
+    return 2 * dtype_size(dtype) * (size_t)(share->layer_count * share->kv_heads * share->head_dim);
+}
+
 KvCache kv_cache_open(Ops *ops, MemoryTag tag, const Architecture *share, DType dtype, int64_t pages) {
     AttentionShape shape = block_shape(share, 0, NULL).attention;
     KvCache cache = {.pages = pages, .layer_count = (int)share->layer_count};

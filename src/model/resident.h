@@ -16,6 +16,7 @@ typedef struct KvCache {
     Arena arena; // of layers
 } KvCache;
 
+size_t kv_cache_token_bytes(const Architecture *share, DType dtype); // keys and values of one token in all layers
 KvCache kv_cache_open(Ops *ops, MemoryTag tag, const Architecture *share, DType dtype, int64_t pages);
 void kv_cache_close(Ops *ops, KvCache *cache);
 void kv_cache_copy_page(Ops *ops, KvCache *cache, int32_t to, int32_t from);

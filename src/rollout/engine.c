@@ -46,9 +46,7 @@ struct Engine {
 
 // Keys and values that are more than this machine holds, be it with this rank alone, are refused before the lists of their pages are made.
 static bool check_memory(Resident *resident, int64_t pages, const GenerationOptions *options, Error *error) {
-    const Architecture *a = resident->share;
-    double token =
-        2.0 * (double)(a->layer_count * a->kv_heads * a->head_dim) * (double)dtype_size(resident->policy.compute);
+    double token = (double)kv_cache_token_bytes(resident->share, resident->policy.compute);
     double bytes = token * KV_PAGE_TOKENS * (double)pages, most = (double)device_machine_bytes(&resident->ops->device);
     if (bytes <= most) return true;
     if (options->kv_cache_tokens)

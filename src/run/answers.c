@@ -1,6 +1,7 @@
 #include "run/answers.h"
 
 #include "run/output.h"
+#include "run/runtime.h"
 
 #include <stdio.h>
 
@@ -68,11 +69,10 @@ bool answers_print(Answers *answers, Error *error) {
 bool answers_check(const Answers *answers, DType compute, Error *error) {
     if (answers->lost < 0) return true;
     int64_t prompt = answers->lost / answers->samples, sample = answers->lost % answers->samples;
-    return error_set(error,
-                     "prompt %lld, sample %lld: after %lld tokens the logits hold NaN or infinity; the weights are "
-                     "damaged, or --precision %s does not hold the model's numbers",
-                     (long long)prompt, (long long)sample,
-                     (long long)engine_answer(answers->engine, prompt, (int32_t)sample).count, dtype_name(compute));
+    return error_set(
+        error, "prompt %lld, sample %lld: after %lld tokens the logits hold NaN or infinity; " RUNTIME_NUMBERS_LOST,
+        (long long)prompt, (long long)sample, (long long)engine_answer(answers->engine, prompt, (int32_t)sample).count,
+        dtype_name(compute));
 }
 
 void answers_close(Answers *answers) {

@@ -47,12 +47,9 @@ static bool read_asked(Asked *asked, Arguments *arguments, Error *error) {
 }
 
 static void print_machine(BenchMachine *machine, const BenchOptions *options) {
-    double flops = 0, bytes = 0;
-    for (int i = 0; i < 20; i++) {
-        double now_flops = bench_machine_flops(machine, 0), now_bytes = bench_machine_bytes(machine, 0);
-        if (now_flops > flops) flops = now_flops;
-        if (now_bytes > bytes) bytes = now_bytes;
-    }
+    enum { MEASUREMENTS = 20 };
+    double flops = bench_machine_best(machine, bench_machine_flops, MEASUREMENTS, 0);
+    double bytes = bench_machine_best(machine, bench_machine_bytes, MEASUREMENTS, 0);
     int threads = team_size(machine->ops->team);
     if (options->json)
         printf("{\"isa\":\"%s\",\"threads\":%d,\"gflops\":%.1f,\"gigabytes\":%.2f}\n", machine->ops->isa, threads,

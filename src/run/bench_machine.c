@@ -87,6 +87,13 @@ double bench_machine_bytes(BenchMachine *machine, double seconds) {
     return bytes / spent;
 }
 
+double bench_machine_best(BenchMachine *machine, double (*measure)(BenchMachine *machine, double seconds), int count,
+                          double seconds) {
+    double best = 0;
+    for (int i = 0; i < count; i++) best = fmax(best, measure(machine, seconds));
+    return best;
+}
+
 // ---- the timer
 
 // Each for as long as what is compared with it: a host that takes a thread away now and then takes it from both.
@@ -98,12 +105,7 @@ static void measure_peaks(BenchTimer *timer, double seconds) {
 }
 
 void bench_timer_begin(BenchTimer *timer, BenchMachine *machine, double flops, double bytes, double budget) {
-    *timer = (BenchTimer){.machine = machine,
-                          .flops = flops,
-                          .bytes = bytes,
-                          .budget = budget,
-                          .calls = 1,
-                          .best_seconds = INFINITY};
+    *timer = (BenchTimer){.machine = machine, .flops = flops, .bytes = bytes, .budget = budget, .calls = 1};
     timer->begun = log_seconds();
 }
 
@@ -123,7 +125,6 @@ bool bench_timer_again(BenchTimer *timer) {
         measure_peaks(timer, now - timer->round_begun);
         int round = timer->rounds - 1;
         timer->seconds[round] = seconds;
-        timer->best_seconds = fmin(timer->best_seconds, seconds);
         timer->flops_share[round] = timer->flops / seconds / ((before_flops + timer->peak_flops) / 2);
         timer->bytes_share[round] = timer->bytes / seconds / ((before_bytes + timer->peak_bytes) / 2);
         timer->rounds++;
@@ -148,13 +149,14 @@ static double median(double *values, int count) {
 BenchResult bench_timer_result(BenchTimer *timer) {
     int rounds = timer->rounds - 1;
     BenchResult result = {.seconds = median(timer->seconds, rounds)};
+    double quickest = timer->seconds[0]; // sorted by the median
     if (timer->flops > 0) {
         result.flops_share = median(timer->flops_share, rounds);
-        result.best_flops_share = timer->flops / timer->best_seconds / timer->best_flops;
+        result.best_flops_share = timer->flops / quickest / timer->best_flops;
     }
     if (timer->bytes > 0) {
         result.bytes_share = median(timer->bytes_share, rounds);
-        result.best_bytes_share = timer->bytes / timer->best_seconds / timer->best_bytes;
+        result.best_bytes_share = timer->bytes / quickest / timer->best_bytes;
     }
     result.flops_rate = timer->flops / result.seconds;
     result.bytes_rate = timer->bytes / result.seconds;

@@ -18,6 +18,10 @@ void bench_machine_close(BenchMachine *machine);
 double bench_machine_flops(BenchMachine *machine, double seconds);
 double bench_machine_bytes(BenchMachine *machine, double seconds);
 
+// The best of so many measurements by one of these two.
+double bench_machine_best(BenchMachine *machine, double (*measure)(BenchMachine *machine, double seconds), int count,
+                          double seconds);
+
 // How a repeated call fared. Zero flops or bytes: not asked.
 typedef struct BenchResult {
     double seconds;                            // of one call, the median
@@ -33,8 +37,8 @@ typedef struct BenchTimer {
     BenchMachine *machine;
     double flops, bytes, budget; // of one call; seconds in all
     double begun, round_begun, peak_flops, peak_bytes;
-    double best_seconds, best_flops, best_bytes; // of all rounds
-    int64_t calls, call;                         // of a round
+    double best_flops, best_bytes; // of all rounds
+    int64_t calls, call;           // of a round
     int rounds;
     double seconds[BENCH_MAX_ROUNDS], flops_share[BENCH_MAX_ROUNDS], bytes_share[BENCH_MAX_ROUNDS];
 } BenchTimer;

@@ -32,16 +32,14 @@ typedef struct Line {
 } Line;
 
 // A phase is the best of REPEATS runs, and so is what it is compared with.
-static double best_of(double (*measure)(BenchMachine *machine, double seconds), BenchMachine *machine) {
-    double best = 0;
-    for (int i = 0; i < REPEATS; i++) best = fmax(best, measure(machine, PEAK_SECONDS));
-    return best;
+static double peak(Phases *p, double (*measure)(BenchMachine *machine, double seconds)) {
+    return bench_machine_best(p->machine, measure, REPEATS, PEAK_SECONDS);
 }
 
 static void report(Phases *p, Line line) {
     if (p->asked->memory) line.flops = line.bytes = 0; // reading as much as no cache holds would be in the account
-    double flops_share = line.flops > 0 ? line.flops / line.seconds / best_of(bench_machine_flops, p->machine) : 0;
-    double bytes_share = line.bytes > 0 ? line.bytes / line.seconds / best_of(bench_machine_bytes, p->machine) : 0;
+    double flops_share = line.flops > 0 ? line.flops / line.seconds / peak(p, bench_machine_flops) : 0;
+    double bytes_share = line.bytes > 0 ? line.bytes / line.seconds / peak(p, bench_machine_bytes) : 0;
     const char *dtype = dtype_name(p->asked->policy.compute);
     if (p->asked->options.json) {
         printf("{\"phase\":\"%s\",\"dtype\":\"%s\",\"seconds\":%.6g", line.phase, dtype, line.seconds);

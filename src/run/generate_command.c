@@ -141,7 +141,7 @@ static bool fit_model(GenerateOptions *o, const Runtime *runtime, Error *error) 
                          (long long)a->max_positions);
     if (!g->max_length) g->max_length = a->max_positions;
     if (o->memory) {
-        size_t token = 2 * dtype_size(runtime->policy.compute) * (size_t)(a->layer_count * a->kv_heads * a->head_dim);
+        size_t token = kv_cache_token_bytes(a, runtime->policy.compute);
         g->kv_cache_tokens = o->memory / (int64_t)token;
         if (g->kv_cache_tokens < KV_PAGE_TOKENS || g->kv_cache_tokens > INT32_MAX)
             return error_set(

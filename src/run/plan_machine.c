@@ -31,11 +31,9 @@ bool plan_machine_measure(PlanMachine *machine, Error *error) {
     if (!ops_open(&ops, (OpsOptions){0}, error)) return false;
     bench_machine_open(&bench, &ops);
     *machine = (PlanMachine){.name = "this machine, measured"};
-    for (int i = 0; i < MEASUREMENTS; i++) {
-        double flops = bench_machine_flops(&bench, 0), bytes = bench_machine_bytes(&bench, 0);
-        if (flops > machine->flops[0]) machine->flops[0] = machine->flops[1] = flops; // arithmetic is float32 always
-        if (bytes > machine->bytes) machine->bytes = bytes;
-    }
+    double flops = bench_machine_best(&bench, bench_machine_flops, MEASUREMENTS, 0);
+    machine->flops[0] = machine->flops[1] = flops; // arithmetic is float32 always
+    machine->bytes = bench_machine_best(&bench, bench_machine_bytes, MEASUREMENTS, 0);
     machine->link = machine->bytes / 2;
     bench_machine_close(&bench);
     ops_close(&ops);

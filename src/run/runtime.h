@@ -21,6 +21,9 @@ typedef struct Runtime {
         "--threads", "N", "threads; default: one for each core"                                                        \
     }
 
+// How the message ends where a model's numbers are lost; %s: the compute dtype.
+#define RUNTIME_NUMBERS_LOST "the weights are damaged, or --precision %s does not hold the model's numbers"
+
 // rows: most rows walked at once; positions: longest sequence, at most what the model was made for.
 bool runtime_open(Runtime *runtime, Arguments *arguments, const char *path, Error *error);
 bool runtime_load(Runtime *runtime, int64_t rows, int64_t positions, Error *error);

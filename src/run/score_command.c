@@ -63,10 +63,8 @@ static bool score_all(Runtime *runtime, const Inputs *lines, double temperature,
 // Its line has said so; a caller learns it from the status too.
 static bool check_totals(const ScoreTotals *totals, const char *path, DType compute, Error *error) {
     return !totals->lost ||
-           error_set(error,
-                     "%s: text %lld has log-probabilities that are NaN or infinite; the weights are damaged, or "
-                     "--precision %s does not hold the model's numbers",
-                     path, (long long)totals->lost, dtype_name(compute));
+           error_set(error, "%s: text %lld has log-probabilities that are NaN or infinite; " RUNTIME_NUMBERS_LOST, path,
+                     (long long)totals->lost, dtype_name(compute));
 }
 
 static void say_totals(const Inputs *lines, const ScoreTotals *totals) {
