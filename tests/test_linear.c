@@ -106,7 +106,7 @@ typedef struct Shape {
     DType x, w, y, bias;
 } Shape;
 
-// Odd sizes around the widths of vectors, tiles (3, 6, 14), panels (32) and blocks of k (320).
+// Odd sizes around the widths of vectors, tiles (3, 6, 14), panels (32) and blocks of k (320, 512).
 static const Shape shapes[] = {
     {1, 1, 1, DTYPE_F32, DTYPE_F32, DTYPE_F32, DTYPE_F32},
     {1, 33, 70, DTYPE_F32, DTYPE_BF16, DTYPE_BF16, DTYPE_F32},
@@ -124,6 +124,9 @@ static const Shape shapes[] = {
     {3, 9, 0, DTYPE_F32, DTYPE_BF16, DTYPE_BF16, DTYPE_F32},
     {0, 9, 5, DTYPE_F32, DTYPE_F32, DTYPE_F32, DTYPE_F32},
     {130, 35, 9, DTYPE_F32, DTYPE_BF16, DTYPE_F32, DTYPE_F32},
+    {61, 70, 530, DTYPE_BF16, DTYPE_F32, DTYPE_F32, DTYPE_F32},
+    {45, 33, 100, DTYPE_F32, DTYPE_F32, DTYPE_BF16, DTYPE_F32},
+    {100, 129, 37, DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_F32},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 

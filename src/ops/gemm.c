@@ -145,7 +145,8 @@ static bool starts(Ops *ops, const Gemm *gemm, uint64_t k) {
 
 typedef struct PackRows {
     const Kernels *kernels;
-    GemmTiles tiles;
+    const GemmBlock *block;
+    int64_t k;
     float *out;
     int64_t row_floats;
 } PackRows;
@@ -153,10 +154,13 @@ typedef struct PackRows {
 static void pack_tile(void *context, int64_t tile, int worker) {
     (void)worker;
     const PackRows *job = context;
-    GemmTiles tiles = job->tiles;
-    tiles.from = tile;
-    tiles.to = tile + 1;
-    job->kernels->gemm_pack_tiles(job->out + gemm_tile_row(&tiles, tile) * job->row_floats, &tiles);
+    const GemmBlock *block = job->block;
+    int64_t row = gemm_tile_row(block, tile);
+    job->kernels->gemm_pack_tile(job->out + row * job->row_floats,
+                                 &(GemmPackTile){.lines = block->a,
+                                                 .first = block->row_first + row,
+                                                 .rows = gemm_tile_row(block, tile + 1) - row,
+                                                 .k = job->k});
 }
 
 // Floats of a packed row, with its share of what is written behind its tile.
@@ -167,11 +171,8 @@ static int64_t row_floats(const Gemm *gemm) {
 // All rows of a round, once for all its tasks.
 static void pack_rows(Ops *ops, const Gemm *gemm, GemmBlock *block) {
     PackRows job = {.kernels = ops->kernels,
-                    .tiles = {.lines = block->a,
-                              .first = block->row_first,
-                              .rows = block->rows,
-                              .tiles = block->tiles,
-                              .k = gemm->k},
+                    .block = block,
+                    .k = gemm->k,
                     .out = (float *)ops->packs.data + SCRATCH_FLOATS - PACKED_FLOATS,
                     .row_floats = row_floats(gemm)};
     team_run(ops->team, block->tiles, pack_tile, &job);
@@ -204,7 +205,8 @@ static Cuts cut_product(const Ops *ops, const Gemm *gemm) {
                  .direct = halves || (panels && f32)};
     cuts.packs = cuts.direct && !one_tile && gemm->m <= FEW_ROWS;
     if (longest) {
-        int64_t most = one_tile && cuts.direct ? (GEMM_STREAM_FLOATS - GEMM_STRIP) / gemm->m / 16 * 16 : GEMM_K_BLOCK;
+        int64_t most = gemm->a.order == GEMM_K_OUTER ? GEMM_K_BLOCK_COPIED : GEMM_K_BLOCK;
+        if (one_tile && cuts.direct) most = (GEMM_STREAM_FLOATS - GEMM_STRIP) / gemm->m / 16 * 16;
         cuts.k_step = steps(steps(longest, steps(longest, most)), 16) * 16;
     }
     int64_t slots = gemm->chain ? 0 : slots_of(gemm, apart, cuts.k_step);
@@ -261,7 +263,9 @@ static void add_round(Ops *ops, Job *job, const Gemm *gemm, const Cuts *cuts, in
                                .bias = element(gemm->bias, gemm->bias_dtype, column),
                                .bias_dtype = gemm->bias_dtype}};
     if (cuts->packs && round->block.tiles > 1) pack_rows(ops, gemm, &round->block);
-    cut_tasks(round, int64_smaller(ops->cached_floats, GEMM_GROUP_FLOATS) / (cuts->panel * cuts->k_step));
+    // Of the second cache, which the next panels share; tiles that are copied, a few cache lines at a time, leave more of it.
+    int64_t share = ops->cached_floats * (gemm->a.order == GEMM_K_OUTER ? 17 : 11) / 32;
+    cut_tasks(round, int64_smaller(share, GEMM_GROUP_FLOATS) / (cuts->panel * cuts->k_step));
 }
 
 static void run_job(Ops *ops, Job *job) {

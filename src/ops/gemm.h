@@ -7,11 +7,11 @@ enum {
     GEMM_STRIP = 16,               // lines whose fp32 numbers fill one cache line at each k
     GEMM_PANEL = 32,               // lines that linear_pack lays side by side: two strips
     GEMM_TILE_ROWS = 14,           // most rows of a tile
-    GEMM_HELD_TILES = 8,           // most tiles that are packed together
     GEMM_MAX_RUNS = 48,            // of k, in one product
     GEMM_STREAM_FLOATS = 16 * 640, // of a tile of A that meets panels in memory
     GEMM_K_BLOCK = 320,            // most k of a step of all other tiles, a multiple of 16
-    GEMM_TILE_FLOATS = GEMM_TILE_ROWS * GEMM_K_BLOCK + GEMM_STRIP, // of such a tile, in the first cache
+    GEMM_K_BLOCK_COPIED = 512,     // of those whose rows lie side by side, which are packed while others are multiplied
+    GEMM_TILE_FLOATS = GEMM_TILE_ROWS * GEMM_K_BLOCK_COPIED + GEMM_STRIP, // of such a tile, in the first cache
     GEMM_GROUP_FLOATS = 4 << 16 // of B that a task packs for itself: a group of panels, in the second cache
 };
 
@@ -93,18 +93,13 @@ typedef struct GemmPackStrips {
     DType dtype; // of out: F32 or that of the lines
 } GemmPackStrips;
 
-// Tiles of A: element (row, k) of one goes to k·rows + row, so that what a step of k multiplies by is one cache line or two.
-// (Of numbers that come from a line each, a core's two load ports give fewer.)
-typedef struct GemmTiles {
+// A tile of A, packed: element (row, k) goes to k·rows + row, so that what a step of k multiplies by is one cache line or two.
+// (Of numbers that come from a line each, a core's two load ports give fewer.) Fewer than GEMM_STRIP floats are written behind it.
+typedef struct GemmPackTile {
     const GemmLines *lines;
-    int64_t first, rows, tiles, from, to; // of a round: its first line, …; from..to-1 are meant
+    int64_t first, rows; // lines
     int64_t k_first, k;
-    int64_t apart; // floats from tile to tile, with room for fewer than GEMM_STRIP written behind each
-} GemmTiles;
-
-static inline int64_t gemm_tile_row(const GemmTiles *tiles, int64_t tile) {
-    return gemm_part(tiles->rows, tiles->tiles, tile);
-}
+} GemmPackTile;
 
 // What one task computes: a rectangle of tiles of C.
 typedef struct GemmBlock {
@@ -132,3 +127,8 @@ typedef struct GemmBlock {
     const void *bias; // of the round's first column
     DType bias_dtype;
 } GemmBlock;
+
+// The first row of a tile in its round.
+static inline int64_t gemm_tile_row(const GemmBlock *block, int64_t tile) {
+    return gemm_part(block->rows, block->tiles, tile);
+}

@@ -56,7 +56,7 @@ typedef struct AttentionBlock {
     ENTRY(double, gemm_peak, (float *out, int64_t repeats))                                                            \
     ENTRY(GemmSizes, gemm_sizes, (void))                                                                               \
     ENTRY(void, gemm_pack_strips, (const GemmPackStrips *pack))                                                        \
-    ENTRY(void, gemm_pack_tiles, (float *out, const GemmTiles *tiles))                                                 \
+    ENTRY(void, gemm_pack_tile, (float *out, const GemmPackTile *pack))                                                \
     ENTRY(void, gemm_block, (const GemmBlock *block))                                                                  \
     ENTRY(void, gemm_column_sums,                                                                                      \
           (float *sums, const void *rows, DType dtype, int64_t stride, int64_t count, int64_t columns))                \

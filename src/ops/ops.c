@@ -66,11 +66,11 @@ static bool rereads(void) {
     return __builtin_cpu_is("intel");
 }
 
-// A third of the second cache, which the system may not tell.
+// Of the second cache, which the system may not tell.
 static int64_t cached_floats(void) {
     enum { LEAST = 1 << 19 };
     int64_t bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
-    return (bytes > LEAST ? bytes : LEAST) * 11 / 32 / (int64_t)sizeof(float);
+    return (bytes > LEAST ? bytes : LEAST) / (int64_t)sizeof(float);
 }
 
 bool ops_open(Ops *ops, OpsOptions options, Error *error) {

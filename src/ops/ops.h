@@ -36,7 +36,7 @@ typedef struct Ops {
     const char *isa;
     Team *team;            // NULL on plan
     Tensor packs;          // chains of GEMMs that wait, of one fixed size (gemm.h)
-    int64_t cached_floats; // of what a GEMM packs, in a core's second cache; changes speed only
+    int64_t cached_floats; // in a core's second cache; changes speed only
     bool rereads;          // GEMM tiles of fp32 panels read numbers of A twice, as suits this CPU; changes speed only
     OpsMachine machine;    // for estimates
     OpsWork work[PHASE_COUNT]; // by the ledger's phase
