@@ -7,6 +7,7 @@ enum {
     GEMM_STRIP = 16,               // lines whose fp32 numbers fill one cache line at each k
     GEMM_PANEL = 32,               // lines that linear_pack lays side by side: two strips
     GEMM_TILE_ROWS = 14,           // most rows of a tile
+    GEMM_HELD_TILES = 2,           // most tiles that are packed together
     GEMM_MAX_RUNS = 48,            // of k, in one product
     GEMM_STREAM_FLOATS = 16 * 640, // of a tile of A that meets panels in memory
     GEMM_K_BLOCK = 320,            // most k of a step of all other tiles, a multiple of 16
