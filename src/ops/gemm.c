@@ -4,10 +4,10 @@
 #include "ops/kernels.h"
 
 // C is computed in rectangles, each by one task, in rounds. A task packs the panels of B that it needs, group by group as many
-// as its second cache holds, and the rows of A tile by tile, for one step of k after the other: what all threads packed
-// together for each other would come back from memory. Only a few rows that meet panels where they lie are packed once for all
-// tasks, in the scratch. Chains wait for the next step in fp32: in C itself, or, when C is narrower or has numbers to which they
-// are added, in the scratch.
+// as its second cache holds, for one step of k after the other. The rows of A, which every group meets, are packed once for all
+// tasks, in the scratch, where they must be transposed and fit; else tile by tile, while others are multiplied where their rows
+// lie side by side. Chains wait for the next step in fp32: in C itself, or, when C is narrower or has numbers to which they are
+// added, in the scratch.
 enum {
     SCRATCH_FLOATS = 1 << 22,
     PACKED_FLOATS = SCRATCH_FLOATS / 2,
@@ -62,7 +62,7 @@ static void multiply_task(void *context, int64_t index, int worker) {
     round->kernels->gemm_block(&block);
 }
 
-// Cuts the round into rectangles that keep all threads busy to the end. What a task packs is shared by nobody: a tile of A is
+// Cuts the round into rectangles that keep all threads busy to the end. A tile of A is fetched or
 // packed once for each group of panels, a panel of B, where it is not packed already, once for each step of rows, which costs
 // about as many multiplications as these shares say. At the end the threads, which are never equally fast, wait for about an
 // eighth of a task.
@@ -76,7 +76,7 @@ static void cut_tasks(Round *round, int64_t fitting) {
             int64_smaller(round->panels, threads * (enough < 1 ? 1 : int64_smaller(enough, STREAMS_A_THREAD)));
         return;
     }
-    if (block->rows <= FEW_ROWS && block->direct) { // the panels come from memory once
+    if (block->once) {
         round->groups = int64_smaller(round->panels, steps(fewest, threads) * threads);
         return;
     }
@@ -187,8 +187,14 @@ typedef struct Cuts {
     bool direct;                    // tiles read B where it lies
     int64_t slots;                  // of scratch for chains that wait
     bool in_c;                      // else: in C
+    bool once;                      // as GemmBlock says
     bool packs;                     // rows are packed once for all tasks
 } Cuts;
+
+// Floats of scratch in which chains may wait.
+static int64_t scratch_for_waiting(bool packs) {
+    return packs ? SCRATCH_FLOATS - PACKED_FLOATS : SCRATCH_FLOATS;
+}
 
 static Cuts cut_product(const Ops *ops, const Gemm *gemm) {
     GemmSizes sizes = ops->kernels->gemm_sizes();
@@ -203,21 +209,26 @@ static Cuts cut_product(const Ops *ops, const Gemm *gemm) {
                  .k_step = 16,
                  .panel = halves ? GEMM_PANEL : sizes.panel,
                  .direct = halves || (panels && f32)};
-    cuts.packs = cuts.direct && !one_tile && gemm->m <= FEW_ROWS;
+    int64_t fitting = PACKED_FLOATS / row_floats(gemm);
+    bool outer = gemm->a.order == GEMM_K_OUTER;
+    cuts.once = cuts.direct && !one_tile && gemm->m <= FEW_ROWS;
+    cuts.packs = cuts.once || (!one_tile && !outer && gemm->m <= fitting);
     if (longest) {
-        int64_t most = gemm->a.order == GEMM_K_OUTER ? GEMM_K_BLOCK_COPIED : GEMM_K_BLOCK;
-        if (one_tile && cuts.direct) most = (GEMM_STREAM_FLOATS - GEMM_STRIP) / gemm->m / 16 * 16;
+        int64_t most = GEMM_K_BLOCK;
+        if (one_tile && cuts.direct)
+            most = (GEMM_STREAM_FLOATS - GEMM_STRIP) / gemm->m / 16 * 16;
+        else if (!cuts.once && (outer || cuts.packs)) // a tile beside panels that pass
+            most = int64_smaller(GEMM_K_BLOCK_AHEAD, ops->first_floats * 2 / 3 / sizes.tile_rows / 16 * 16);
         cuts.k_step = steps(steps(longest, steps(longest, most)), 16) * 16;
     }
     int64_t slots = gemm->chain ? 0 : slots_of(gemm, apart, cuts.k_step);
     cuts.slots = slots;
     cuts.in_c = !slots && !apart;
-    int64_t room = cuts.packs ? SCRATCH_FLOATS - PACKED_FLOATS : SCRATCH_FLOATS, rows = gemm->m;
+    int64_t room = scratch_for_waiting(cuts.packs), rows = gemm->m;
     if (slots && rows > room / slots / cuts.n_step) { // nearly square, so that what is packed serves many
         cuts.n_step = steps(cuts.n_step, steps(cuts.n_step, ROUND_COLUMNS) * GEMM_PANEL) * GEMM_PANEL;
         rows = int64_smaller(rows, room / slots / cuts.n_step);
     }
-    int64_t fitting = PACKED_FLOATS / row_floats(gemm);
     if (cuts.packs)
         rows = int64_smaller(rows, fitting ? fitting : 1); // one row alone is a stream, which packs for itself
     cuts.m_step = steps(gemm->m, steps(gemm->m, rows));
@@ -249,6 +260,7 @@ static void add_round(Ops *ops, Job *job, const Gemm *gemm, const Cuts *cuts, in
                                .columns = columns,
                                .panel = cuts->panel,
                                .direct = cuts->direct,
+                               .once = cuts->once,
                                .rereads = ops->rereads,
                                .goes_on = gemm->chain,
                                .to = gemm->chain  ? gemm->chain + row * gemm->n + column
@@ -264,7 +276,7 @@ static void add_round(Ops *ops, Job *job, const Gemm *gemm, const Cuts *cuts, in
                                .bias_dtype = gemm->bias_dtype}};
     if (cuts->packs && round->block.tiles > 1) pack_rows(ops, gemm, &round->block);
     // Of the second cache, which the next panels share; tiles that are copied, a few cache lines at a time, leave more of it.
-    int64_t share = ops->cached_floats * (gemm->a.order == GEMM_K_OUTER ? 17 : 11) / 32;
+    int64_t share = ops->second_floats * (gemm->a.order == GEMM_K_OUTER ? 17 : 11) / 32;
     cut_tasks(round, int64_smaller(share, GEMM_GROUP_FLOATS) / (cuts->panel * cuts->k_step));
 }
 
@@ -315,14 +327,16 @@ void gemm_run(Ops *ops, const Gemm *gemm) {
 }
 
 static bool one_round(const Product *product) {
-    return product->gemm.m <= product->cuts.m_step && product->gemm.n <= product->cuts.n_step && !product->cuts.packs;
+    return product->gemm.m <= product->cuts.m_step && product->gemm.n <= product->cuts.n_step;
 }
 
 void gemm_run_both(Ops *ops, const Gemm *first, const Gemm *second) {
     Product products[MOST_TOGETHER];
     bool runs[] = {begin(&products[0], ops, first), begin(&products[1], ops, second)};
     if (!runs[0] || !runs[1] || !one_round(&products[0]) || !one_round(&products[1]) ||
-        waiting_floats(&products[0].cuts) + waiting_floats(&products[1].cuts) > SCRATCH_FLOATS) {
+        (products[0].cuts.packs && products[1].cuts.packs) ||
+        waiting_floats(&products[0].cuts) + waiting_floats(&products[1].cuts) >
+            scratch_for_waiting(products[0].cuts.packs || products[1].cuts.packs)) {
         for (int i = 0; i < MOST_TOGETHER; i++)
             if (runs[i]) run_rounds(ops, &products[i]);
         return;

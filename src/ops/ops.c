@@ -66,11 +66,10 @@ static bool rereads(void) {
     return __builtin_cpu_is("intel");
 }
 
-// Of the second cache, which the system may not tell.
-static int64_t cached_floats(void) {
-    enum { LEAST = 1 << 19 };
-    int64_t bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
-    return (bytes > LEAST ? bytes : LEAST) / (int64_t)sizeof(float);
+// The system may not tell.
+static int64_t cached_floats(int level, int64_t least_bytes) {
+    int64_t bytes = sysconf(level);
+    return (bytes > least_bytes ? bytes : least_bytes) / (int64_t)sizeof(float);
 }
 
 bool ops_open(Ops *ops, OpsOptions options, Error *error) {
@@ -80,7 +79,8 @@ bool ops_open(Ops *ops, OpsOptions options, Error *error) {
     if (!choose_kernels(&ops->kernels, options.isa, error)) return false;
     ops->isa = ops->kernels->isa;
     ops->packs = gemm_scratch(&ops->device);
-    ops->cached_floats = cached_floats();
+    ops->first_floats = cached_floats(_SC_LEVEL1_DCACHE_SIZE, 1 << 15);
+    ops->second_floats = cached_floats(_SC_LEVEL2_CACHE_SIZE, 1 << 19);
     ops->rereads = rereads();
     if (ops_runs(ops)) ops->team = team_open(options.threads ? options.threads : team_usable_cores());
     return true;

@@ -34,11 +34,11 @@ typedef struct Ops {
     Device device;
     const Kernels *kernels;
     const char *isa;
-    Team *team;            // NULL on plan
-    Tensor packs;          // chains of GEMMs that wait, of one fixed size (gemm.h)
-    int64_t cached_floats; // in a core's second cache; changes speed only
-    bool rereads;          // GEMM tiles of fp32 panels read numbers of A twice, as suits this CPU; changes speed only
-    OpsMachine machine;    // for estimates
+    Team *team;                          // NULL on plan
+    Tensor packs;                        // chains of GEMMs that wait, of one fixed size (gemm.h)
+    int64_t first_floats, second_floats; // in a core's first and second cache; change speed only
+    bool rereads;       // GEMM tiles of fp32 panels read numbers of A twice, as suits this CPU; changes speed only
+    OpsMachine machine; // for estimates
     OpsWork work[PHASE_COUNT]; // by the ledger's phase
     Trace *trace;              // NULL: none
     int unit;                  // of the model that is being worked on, for the trace
