@@ -5,7 +5,7 @@
 
 // C is computed in rectangles, each by one task, in rounds. A task packs the panels of B that it needs, group by group as many
 // as its second cache holds, for one step of k after the other. The rows of A, which every group meets, are packed once for all
-// tasks, in the scratch, where they must be transposed and fit; else tile by tile, while others are multiplied where their rows
+// tasks, in the scratch, where they must be transposed and all fit; else tile by tile, while others are multiplied where their rows
 // lie side by side. Chains wait for the next step in fp32: in C itself, or, when C is narrower or has numbers to which they are
 // added, in the scratch.
 enum {
@@ -14,6 +14,8 @@ enum {
     ROUND_COLUMNS = 1024,
     STREAMS_A_THREAD = 4,
     FEW_ROWS = 112,
+    SHARE = 11,        // of the second cache's 32 parts, for the panels of a task: the next ones come beside them
+    SHARE_COPIED = 17, // where tiles are copied, a few cache lines at a time
     STREAM_NUMBERS = 1 << 19
 };
 
@@ -62,10 +64,9 @@ static void multiply_task(void *context, int64_t index, int worker) {
     round->kernels->gemm_block(&block);
 }
 
-// Cuts the round into rectangles that keep all threads busy to the end. A tile of A is fetched or
-// packed once for each group of panels, a panel of B, where it is not packed already, once for each step of rows, which costs
-// about as many multiplications as these shares say. At the end the threads, which are never equally fast, wait for about an
-// eighth of a task.
+// Cuts the round into rectangles that keep all threads busy to the end. A tile of A is fetched or packed once for each group of
+// panels, a panel of B, where it is not packed already, once for each step of rows, which costs about as many multiplications
+// as these shares say. At the end the threads, which are never equally fast, wait for about an eighth of a task.
 static void cut_tasks(Round *round, int64_t fitting) {
     GemmBlock *block = &round->block;
     int64_t threads = round->threads, fewest = steps(round->panels, fitting ? fitting : 1);
@@ -168,14 +169,14 @@ static int64_t row_floats(const Gemm *gemm) {
     return gemm->k + GEMM_STRIP;
 }
 
-// All rows of a round, once for all its tasks.
-static void pack_rows(Ops *ops, const Gemm *gemm, GemmBlock *block) {
+// All rows of a round, once for all its tasks, unless the round before has packed them.
+static void pack_rows(Ops *ops, const Gemm *gemm, GemmBlock *block, bool packed) {
     PackRows job = {.kernels = ops->kernels,
                     .block = block,
                     .k = gemm->k,
                     .out = (float *)ops->packs.data + SCRATCH_FLOATS - PACKED_FLOATS,
                     .row_floats = row_floats(gemm)};
-    team_run(ops->team, block->tiles, pack_tile, &job);
+    if (!packed) team_run(ops->team, block->tiles, pack_tile, &job);
     block->packed = job.out;
     block->packed_row = job.row_floats;
 }
@@ -212,12 +213,13 @@ static Cuts cut_product(const Ops *ops, const Gemm *gemm) {
     int64_t fitting = PACKED_FLOATS / row_floats(gemm);
     bool outer = gemm->a.order == GEMM_K_OUTER;
     cuts.once = cuts.direct && !one_tile && gemm->m <= FEW_ROWS;
-    cuts.packs = cuts.once || (!one_tile && !outer && gemm->m <= fitting);
+    cuts.packs = cuts.once || (!one_tile && !outer && gemm->m <= fitting && gemm->n > cuts.panel);
     if (longest) {
         int64_t most = GEMM_K_BLOCK;
         if (one_tile && cuts.direct)
             most = (GEMM_STREAM_FLOATS - GEMM_STRIP) / gemm->m / 16 * 16;
-        else if (!cuts.once && (outer || cuts.packs)) // a tile beside panels that pass
+        else if (!cuts.once &&
+                 (outer || cuts.packs)) // a tile takes two thirds of the first cache, beside panels that pass
             most = int64_smaller(GEMM_K_BLOCK_AHEAD, ops->first_floats * 2 / 3 / sizes.tile_rows / 16 * 16);
         cuts.k_step = steps(steps(longest, steps(longest, most)), 16) * 16;
     }
@@ -274,9 +276,9 @@ static void add_round(Ops *ops, Job *job, const Gemm *gemm, const Cuts *cuts, in
                                .c_stride = gemm->n,
                                .bias = element(gemm->bias, gemm->bias_dtype, column),
                                .bias_dtype = gemm->bias_dtype}};
-    if (cuts->packs && round->block.tiles > 1) pack_rows(ops, gemm, &round->block);
-    // Of the second cache, which the next panels share; tiles that are copied, a few cache lines at a time, leave more of it.
-    int64_t share = ops->second_floats * (gemm->a.order == GEMM_K_OUTER ? 17 : 11) / 32;
+    if (cuts->packs && round->block.tiles > 1) pack_rows(ops, gemm, &round->block, column && rows == gemm->m);
+    bool copied = gemm->a.order == GEMM_K_OUTER && round->block.tiles > 1;
+    int64_t share = ops->second_floats * (copied ? SHARE_COPIED : SHARE) / 32;
     cut_tasks(round, int64_smaller(share, GEMM_GROUP_FLOATS) / (cuts->panel * cuts->k_step));
 }
 
@@ -303,6 +305,7 @@ static bool begin(Product *product, Ops *ops, const Gemm *gemm) {
     }
     CHECK((!gemm->chain && !gemm->adds) || (gemm->dtype == DTYPE_F32 && gemm->run_count == 1 && !gemm->bias),
           "sums go on in %s, %d runs", dtype_name(gemm->dtype), gemm->run_count);
+    CHECK(gemm->b.order != GEMM_PANELS || gemm->a.order == GEMM_K_INNER, "rows of order %d", gemm->a.order);
     int64_t k = 0;
     for (int i = 0; i < gemm->run_count; i++) k += gemm->runs[i].count;
     if (!starts(ops, gemm, (uint64_t)k) || !gemm->m || !gemm->n) return false;

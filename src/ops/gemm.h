@@ -11,8 +11,8 @@ enum {
     GEMM_MAX_RUNS = 48,            // of k, in one product
     GEMM_STREAM_FLOATS = 16 * 640, // of a tile of A that meets panels in memory
     GEMM_K_BLOCK = 320,            // most k of a step of all other tiles, a multiple of 16
-    GEMM_K_BLOCK_AHEAD = 576,      // of those that are packed before, or while others are multiplied
-    GEMM_TILE_FLOATS = GEMM_TILE_ROWS * GEMM_K_BLOCK_AHEAD + GEMM_STRIP, // of such a tile, in the first cache
+    GEMM_K_BLOCK_AHEAD = 576,      // the same where they are packed before or while others are multiplied
+    GEMM_TILE_FLOATS = GEMM_TILE_ROWS * GEMM_K_BLOCK_AHEAD + GEMM_STRIP, // room for a tile of A
     GEMM_GROUP_FLOATS = 4 << 16 // of B that a task packs for itself: a group of panels, in the second cache
 };
 
@@ -116,7 +116,7 @@ typedef struct GemmBlock {
     int64_t panel, panel_first, panel_last;
     int64_t next_panel, next_last; // what this thread is likely to multiply next
     bool direct;                   // B is multiplied where it lies (GEMM_PANELS), else the task packs it
-    bool once;    // each panel comes from memory once: all tiles by one after the other. They are packed
+    bool once;    // panel after panel, each by all tiles, whose rows are `packed`: panels come from memory once
     bool rereads; // as Ops says
     bool goes_on; // chains go on from `to`, else from 0
     float *to;    // where chains wait for the next step of k, and stay when c is NULL
