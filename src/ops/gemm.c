@@ -155,13 +155,8 @@ typedef struct PackRows {
 static void pack_tile(void *context, int64_t tile, int worker) {
     (void)worker;
     const PackRows *job = context;
-    const GemmBlock *block = job->block;
-    int64_t row = gemm_tile_row(block, tile);
-    job->kernels->gemm_pack_tile(job->out + row * job->row_floats,
-                                 &(GemmPackTile){.lines = block->a,
-                                                 .first = block->row_first + row,
-                                                 .rows = gemm_tile_row(block, tile + 1) - row,
-                                                 .k = job->k});
+    GemmPackTile pack = gemm_tile_of(job->block, tile, 0, job->k);
+    job->kernels->gemm_pack_tile(job->out + gemm_tile_row(job->block, tile) * job->row_floats, &pack);
 }
 
 // Floats of a packed row, with its share of what is written behind its tile.
@@ -215,11 +210,11 @@ static Cuts cut_product(const Ops *ops, const Gemm *gemm) {
     cuts.once = cuts.direct && !one_tile && gemm->m <= FEW_ROWS;
     cuts.packs = cuts.once || (!one_tile && !outer && gemm->m <= fitting && gemm->n > cuts.panel);
     if (longest) {
+        bool ahead = outer || (cuts.packs && !cuts.once);
         int64_t most = GEMM_K_BLOCK;
         if (one_tile && cuts.direct)
             most = (GEMM_STREAM_FLOATS - GEMM_STRIP) / gemm->m / 16 * 16;
-        else if (!cuts.once &&
-                 (outer || cuts.packs)) // a tile takes two thirds of the first cache, beside panels that pass
+        else if (ahead) // a tile takes two thirds of the first cache, beside panels that pass
             most = int64_smaller(GEMM_K_BLOCK_AHEAD, ops->first_floats * 2 / 3 / sizes.tile_rows / 16 * 16);
         cuts.k_step = steps(steps(longest, steps(longest, most)), 16) * 16;
     }

@@ -134,3 +134,9 @@ typedef struct GemmBlock {
 static inline int64_t gemm_tile_row(const GemmBlock *block, int64_t tile) {
     return gemm_part(block->rows, block->tiles, tile);
 }
+
+// A tile, to be packed from this k on.
+static inline GemmPackTile gemm_tile_of(const GemmBlock *block, int64_t tile, int64_t k_first, int64_t k) {
+    int64_t row = gemm_tile_row(block, tile);
+    return (GemmPackTile){block->a, block->row_first + row, gemm_tile_row(block, tile + 1) - row, k_first, k};
+}
