@@ -321,8 +321,9 @@ static void test_batches(void **state) {
     }
 }
 
-// Large enough for several rounds of rows, of columns and of k, also of rows that are packed once for all tasks: the vector
-// sets agree (the scalar one would be slow), each with two of the three numbers of threads, with packed weights too.
+// Large enough for several rounds of rows, of columns and of k, also of rows that are packed once for all tasks, that are
+// multiplied where they lie, and whose distance forbids that: the vector sets agree (the scalar one would be slow), each with
+// two of the three numbers of threads, with packed weights too.
 static void test_rounds(void **state) {
     Bench *bench = *state;
     static const struct {
@@ -330,7 +331,8 @@ static void test_rounds(void **state) {
         DType dtype;
     } cases[] = {{1500, 1100, 1290, DTYPE_BF16}, {1300, 2300, 600, DTYPE_F32}, {100, 3000, 1500, DTYPE_F32},
                  {60, 900, 2000, DTYPE_F16},     {111, 700, 1000, DTYPE_BF16}, {70, 35400, 346, DTYPE_BF16},
-                 {100, 40, 24000, DTYPE_F32},    {14, 40, 24000, DTYPE_BF16}};
+                 {100, 40, 24000, DTYPE_F32},    {14, 40, 24000, DTYPE_BF16},  {1100, 300, 2048, DTYPE_F32},
+                 {1100, 300, 2064, DTYPE_F32}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         Tensor expected = {0}, expected_dx = {0}, expected_dw = {0};
         Ops *first = NULL;

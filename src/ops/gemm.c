@@ -4,16 +4,18 @@
 #include "ops/kernels.h"
 
 // C is computed in rectangles, each by one task, in rounds. A task packs the panels of B that it needs, group by group as many
-// as its second cache holds, for one step of k after the other. The rows of A, which every group meets, are packed once for all
-// tasks, in the scratch, where they must be transposed and all fit; else tile by tile, while others are multiplied where their rows
-// lie side by side. Chains wait for the next step in fp32: in C itself, or, when C is narrower or has numbers to which they are
-// added, in the scratch.
+// as its second cache holds, for one step of k after the other. The rows of A, which every group meets, are multiplied where they
+// lie, if they are fp32 and lie well for the first cache, and either meet few columns or are too long for what follows. Else they are
+// packed once for all tasks, in the scratch, where they must be transposed and all fit; else tile by tile, while others are
+// multiplied where their numbers of one k lie side by side. Chains wait for the next step in fp32: in C itself, or, when C is
+// narrower or has numbers to which they are added, in the scratch.
 enum {
     SCRATCH_FLOATS = 1 << 22,
     PACKED_FLOATS = SCRATCH_FLOATS / 2,
     ROUND_COLUMNS = 1024,
     STREAMS_A_THREAD = 4,
     FEW_ROWS = 112,
+    FEW_PANELS = 32,   // for which it does not pay to pack rows that may lie
     SHARE = 11,        // of the second cache's 32 parts, for the panels of a task: the next ones come beside them
     SHARE_COPIED = 17, // where tiles are copied, a few cache lines at a time
     STREAM_NUMBERS = 1 << 19
@@ -176,6 +178,17 @@ static void pack_rows(Ops *ops, const Gemm *gemm, GemmBlock *block, bool packed)
     block->packed_row = job.row_floats;
 }
 
+// Whether rows of A may be multiplied where they lie. Lines share a place in the first cache whose addresses differ by multiples of
+// a page: at most two thirds of a place may be taken by a tile's numbers of one k, as panels pass beside them.
+static bool rows_lie(const Ops *ops, const Gemm *gemm) {
+    enum { PAGE = 4096, LINE = 64, FLOAT = sizeof(float) };
+    if (gemm->a.order != GEMM_K_INNER || gemm->a.dtype != DTYPE_F32) return false;
+    int64_t taken[PAGE / LINE] = {0}, most = ops->first_floats * FLOAT / PAGE * 2 / 3;
+    for (int64_t row = 0; row < ops->kernels->gemm_sizes().tile_rows; row++)
+        if (++taken[row * gemm->a.stride * FLOAT % PAGE / LINE] > most) return false;
+    return true;
+}
+
 // How a product is cut, and where its parts wait.
 typedef struct Cuts {
     int64_t m_step, n_step, k_step; // of a round; most of a step of k
@@ -184,6 +197,7 @@ typedef struct Cuts {
     int64_t slots;                  // of scratch for chains that wait
     bool in_c;                      // else: in C
     bool once;                      // as GemmBlock says
+    bool lies;                      // as GemmBlock says
     bool packs;                     // rows are packed once for all tasks
 } Cuts;
 
@@ -208,9 +222,11 @@ static Cuts cut_product(const Ops *ops, const Gemm *gemm) {
     int64_t fitting = PACKED_FLOATS / row_floats(gemm);
     bool outer = gemm->a.order == GEMM_K_OUTER;
     cuts.once = cuts.direct && !one_tile && gemm->m <= FEW_ROWS;
-    cuts.packs = cuts.once || (!one_tile && !outer && gemm->m <= fitting && gemm->n > cuts.panel);
+    cuts.lies =
+        !one_tile && !cuts.once && (gemm->m > fitting || gemm->n <= FEW_PANELS * cuts.panel) && rows_lie(ops, gemm);
+    cuts.packs = cuts.once || (!one_tile && !outer && !cuts.lies && gemm->m <= fitting && gemm->n > cuts.panel);
     if (longest) {
-        bool ahead = outer || (cuts.packs && !cuts.once);
+        bool ahead = outer || cuts.lies || (cuts.packs && !cuts.once);
         int64_t most = GEMM_K_BLOCK;
         if (one_tile && cuts.direct)
             most = (GEMM_STREAM_FLOATS - GEMM_STRIP) / gemm->m / 16 * 16;
@@ -258,6 +274,7 @@ static void add_round(Ops *ops, Job *job, const Gemm *gemm, const Cuts *cuts, in
                                .panel = cuts->panel,
                                .direct = cuts->direct,
                                .once = cuts->once,
+                               .lies = cuts->lies,
                                .rereads = ops->rereads,
                                .goes_on = gemm->chain,
                                .to = gemm->chain  ? gemm->chain + row * gemm->n + column

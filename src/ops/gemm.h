@@ -11,7 +11,7 @@ enum {
     GEMM_MAX_RUNS = 48,            // of k, in one product
     GEMM_STREAM_FLOATS = 16 * 640, // of a tile of A that meets panels in memory
     GEMM_K_BLOCK = 320,            // most k of a step of all other tiles, a multiple of 16
-    GEMM_K_BLOCK_AHEAD = 576,      // the same where they are packed before or while others are multiplied
+    GEMM_K_BLOCK_AHEAD = 576, // the same where they need no packing, or get it before or while others are multiplied
     GEMM_TILE_FLOATS = GEMM_TILE_ROWS * GEMM_K_BLOCK_AHEAD + GEMM_STRIP, // room for a tile of A
     GEMM_GROUP_FLOATS = 4 << 16 // of B that a task packs for itself: a group of panels, in the second cache
 };
@@ -95,7 +95,7 @@ typedef struct GemmPackStrips {
 } GemmPackStrips;
 
 // A tile of A, packed: element (row, k) goes to k·rows + row, so that what a step of k multiplies by is one cache line or two.
-// (Of numbers that come from a line each, a core's two load ports give fewer.) Fewer than GEMM_STRIP floats are written behind it.
+// Fewer than GEMM_STRIP floats are written behind it.
 typedef struct GemmPackTile {
     const GemmLines *lines;
     int64_t first, rows; // lines
@@ -107,6 +107,7 @@ typedef struct GemmBlock {
     const GemmLines *a, *b;
     const float *packed; // NULL: the task packs its own. Tiles of A with all k: row r's begins at r · packed_row
     int64_t packed_row;
+    bool lies; // A is fp32 and multiplied where it lies (GEMM_K_INNER), else packed
     const GemmRun *runs;
     int run_count;
     int64_t k_step;                 // most of a step of k, a multiple of 16
