@@ -5,9 +5,9 @@
 
 // C is computed in rectangles, each by one task, in rounds. A task packs the panels of B that it needs, group by group as many
 // as its second cache holds, for one step of k after the other. The rows of A, which every group meets, are multiplied where they
-// lie, if they are fp32 and lie well for the first cache, and either meet few columns or are too long for what follows. Else they are
-// packed once for all tasks, in the scratch, where they must be transposed and all fit; else tile by tile, while others are
-// multiplied where their numbers of one k lie side by side. Chains wait for the next step in fp32: in C itself, or, when C is
+// lie, if they are fp32 and lie well for the caches, and that pays: where they meet few columns, or are too long for what follows.
+// Else they are packed once for all tasks, in the scratch, where they must be transposed and all fit; else tile by tile, while
+// others are multiplied where their numbers of one k lie side by side. Chains wait for the next step in fp32: in C itself, or, when C is
 // narrower or has numbers to which they are added, in the scratch.
 enum {
     SCRATCH_FLOATS = 1 << 22,
@@ -178,11 +178,13 @@ static void pack_rows(Ops *ops, const Gemm *gemm, GemmBlock *block, bool packed)
     block->packed_row = job.row_floats;
 }
 
-// Whether rows of A may be multiplied where they lie. Lines share a place in the first cache whose addresses differ by multiples of
-// a page: at most two thirds of a place may be taken by a tile's numbers of one k, as panels pass beside them.
+// Whether A may be multiplied where it lies. Lines share a place in the first cache whose addresses differ by multiples of a page: of
+// rows, at most two thirds of a place may be taken by a tile's numbers of one k, as panels pass beside them. Where the numbers of one k
+// lie side by side, the second cache holds a step of k, in which too many would share a place at distances that alias.
 static bool rows_lie(const Ops *ops, const Gemm *gemm) {
-    enum { PAGE = 4096, LINE = 64, FLOAT = sizeof(float) };
-    if (gemm->a.order != GEMM_K_INNER || gemm->a.dtype != DTYPE_F32) return false;
+    enum { PAGE = 4096, LINE = 64, FLOAT = sizeof(float), ALIAS = 1024 };
+    if (gemm->a.dtype != DTYPE_F32) return false;
+    if (gemm->a.order == GEMM_K_OUTER) return gemm->a.stride * FLOAT % ALIAS != 0;
     int64_t taken[PAGE / LINE] = {0}, most = ops->first_floats * FLOAT / PAGE * 2 / 3;
     for (int64_t row = 0; row < ops->kernels->gemm_sizes().tile_rows; row++)
         if (++taken[row * gemm->a.stride * FLOAT % PAGE / LINE] > most) return false;
@@ -222,8 +224,8 @@ static Cuts cut_product(const Ops *ops, const Gemm *gemm) {
     int64_t fitting = PACKED_FLOATS / row_floats(gemm);
     bool outer = gemm->a.order == GEMM_K_OUTER;
     cuts.once = cuts.direct && !one_tile && gemm->m <= FEW_ROWS;
-    cuts.lies =
-        !one_tile && !cuts.once && (gemm->m > fitting || gemm->n <= FEW_PANELS * cuts.panel) && rows_lie(ops, gemm);
+    bool pays = outer ? longest > GEMM_K_BLOCK_AHEAD : gemm->m > fitting || gemm->n <= FEW_PANELS * cuts.panel;
+    cuts.lies = !one_tile && !cuts.once && pays && rows_lie(ops, gemm);
     cuts.packs = cuts.once || (!one_tile && !outer && !cuts.lies && gemm->m <= fitting && gemm->n > cuts.panel);
     if (longest) {
         bool ahead = outer || cuts.lies || (cuts.packs && !cuts.once);
@@ -289,7 +291,7 @@ static void add_round(Ops *ops, Job *job, const Gemm *gemm, const Cuts *cuts, in
                                .bias = element(gemm->bias, gemm->bias_dtype, column),
                                .bias_dtype = gemm->bias_dtype}};
     if (cuts->packs && round->block.tiles > 1) pack_rows(ops, gemm, &round->block, column && rows == gemm->m);
-    bool copied = gemm->a.order == GEMM_K_OUTER && round->block.tiles > 1;
+    bool copied = gemm->a.order == GEMM_K_OUTER && !cuts->lies && round->block.tiles > 1;
     int64_t share = ops->second_floats * (copied ? SHARE_COPIED : SHARE) / 32;
     cut_tasks(round, int64_smaller(share, GEMM_GROUP_FLOATS) / (cuts->panel * cuts->k_step));
 }

@@ -107,7 +107,7 @@ typedef struct GemmBlock {
     const GemmLines *a, *b;
     const float *packed; // NULL: the task packs its own. Tiles of A with all k: row r's begins at r · packed_row
     int64_t packed_row;
-    bool lies; // A is fp32 and multiplied where it lies (GEMM_K_INNER), else packed
+    bool lies; // A is fp32 and multiplied where it lies, else packed
     const GemmRun *runs;
     int run_count;
     int64_t k_step;                 // most of a step of k, a multiple of 16
