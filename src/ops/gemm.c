@@ -4,11 +4,11 @@
 #include "ops/kernels.h"
 
 // C is computed in rectangles, each by one task, in rounds. A task packs the panels of B that it needs, group by group as many
-// as its second cache holds, for one step of k after the other. The rows of A, which every group meets, are multiplied where they
-// lie, if they are fp32 and lie well for the caches, and that pays: where they meet few columns, or are too long for what follows.
-// Else they are packed once for all tasks, in the scratch, where they must be transposed and all fit; else tile by tile, while
-// others are multiplied where their numbers of one k lie side by side. Chains wait for the next step in fp32: in C itself, or, when C is
-// narrower or has numbers to which they are added, in the scratch.
+// as its second cache holds, for one step of k after the other. The rows of A, which every group meets, are multiplied where
+// they lie, if they are fp32 and lie well for the caches, and that pays: where they meet few columns, or are too long for what
+// follows. Else they are packed once for all tasks, in the scratch, where they must be transposed and all fit; else tile by tile,
+// while others are multiplied where their numbers of one k lie side by side. Chains wait for the next step in fp32: in C itself,
+// or, when C is narrower or has numbers to which they are added, in the scratch.
 enum {
     SCRATCH_FLOATS = 1 << 22,
     PACKED_FLOATS = SCRATCH_FLOATS / 2,
@@ -178,9 +178,9 @@ static void pack_rows(Ops *ops, const Gemm *gemm, GemmBlock *block, bool packed)
     block->packed_row = job.row_floats;
 }
 
-// Whether A may be multiplied where it lies. Lines share a place in the first cache whose addresses differ by multiples of a page: of
-// rows, at most two thirds of a place may be taken by a tile's numbers of one k, as panels pass beside them. Where the numbers of one k
-// lie side by side, the second cache holds a step of k, in which too many would share a place at distances that alias.
+// Whether A may be multiplied where it lies. Lines share a place in the first cache whose addresses differ by multiples of a page:
+// of rows, at most two thirds of a place may be taken by a tile's numbers of one k, as panels pass beside them. Where the numbers
+// of one k lie side by side, the second cache holds a step of k, in which too many would share a place at distances that alias.
 static bool rows_lie(const Ops *ops, const Gemm *gemm) {
     enum { PAGE = 4096, LINE = 64, FLOAT = sizeof(float), ALIAS = 1024 };
     if (gemm->a.dtype != DTYPE_F32) return false;

@@ -39,6 +39,11 @@ typedef struct GemmLines {
     int64_t stride; // elements (GEMM_PANELS: k-lines)
 } GemmLines;
 
+// Where element (line, k) lies, in elements, of lines that are not in panels.
+static inline int64_t gemm_element(const GemmLines *lines, int64_t line, int64_t k) {
+    return lines->order == GEMM_K_OUTER ? k * lines->stride + line : line * lines->stride + k;
+}
+
 // A run of consecutive k. Chains start at some runs and end at some; a chain that has ended is added to those that wait.
 typedef struct GemmRun {
     int64_t first, count;
