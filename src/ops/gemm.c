@@ -15,9 +15,9 @@ enum {
     ROUND_COLUMNS = 1024,
     STREAMS_A_THREAD = 4,
     FEW_ROWS = 112,
-    FEW_PANELS = 32,   // for which it does not pay to pack rows that may lie
-    SHARE = 11,        // of the second cache's 32 parts, for the panels of a task: the next ones come beside them
-    SHARE_COPIED = 17, // where tiles are copied, a few cache lines at a time
+    FEW_PANELS = 32, // for which it does not pay to pack rows that may lie
+    SHARE = 11,      // of the second cache's 32 parts, for the panels of a task: the next ones come beside them
+    SHARE_OWN = 17,  // where a task packs its own tiles: once for more panels
     STREAM_NUMBERS = 1 << 19
 };
 
@@ -291,8 +291,8 @@ static void add_round(Ops *ops, Job *job, const Gemm *gemm, const Cuts *cuts, in
                                .bias = element(gemm->bias, gemm->bias_dtype, column),
                                .bias_dtype = gemm->bias_dtype}};
     if (cuts->packs && round->block.tiles > 1) pack_rows(ops, gemm, &round->block, column && rows == gemm->m);
-    bool copied = gemm->a.order == GEMM_K_OUTER && !cuts->lies && round->block.tiles > 1;
-    int64_t share = ops->second_floats * (copied ? SHARE_COPIED : SHARE) / 32;
+    bool own = !cuts->packs && !cuts->lies && round->block.tiles > 1;
+    int64_t share = ops->second_floats * (own ? SHARE_OWN : SHARE) / 32;
     cut_tasks(round, int64_smaller(share, GEMM_GROUP_FLOATS) / (cuts->panel * cuts->k_step));
 }
 
